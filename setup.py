@@ -1,0 +1,36 @@
+"""Builds the contract's C library beside the Python package; everything else is in pyproject.toml."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+PACKAGES = ["gstreamer-1.0", "gstreamer-video-1.0"]
+
+
+def pkg_config(option: str) -> list[str]:
+    """Return the words pkg-config prints for the GStreamer packages, or stop the build saying what to install."""
+    command = ["pkg-config", option, *PACKAGES]
+    if shutil.which("pkg-config") is None or subprocess.run([*command[:1], "--exists", *PACKAGES]).returncode:
+        sys.exit(
+            "sluice: the GStreamer headers are missing; install them with: "
+            "apt-get install gcc pkg-config libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev"
+        )
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+
+
+setup(
+    ext_modules=[
+        Extension(
+            # A plain shared library loaded through ctypes, not an importable module: it never touches Python objects,
+            # so that GStreamer's threads can call it without the GIL.
+            "sluice.contract._libsluice",
+            sources=[str(path) for path in sorted(Path("src/sluice/contract/native").glob("*.c"))],
+            depends=[str(path) for path in sorted(Path("src/sluice/contract/native").glob("*.h"))],
+            extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror=implicit-function-declaration", *pkg_config("--cflags")],
+            extra_link_args=[*pkg_config("--libs")],
+        )
+    ],
+)
