@@ -1,0 +1,242 @@
+"""One model on one thread of its own: loaded, warmed up, called and closed there, for as long as it lives.
+
+A CUDA context, a captured graph or a SQLite handle belongs to the thread that made it, so every call of a model is made
+by the same thread. The thread is a daemon: a call that hangs can delay neither a stop nor the end of the process.
+(``concurrent.futures.ThreadPoolExecutor`` joins its threads at exit, which is why only its ``Future`` is used here.)
+
+Elements with the same ``model-instance-id`` share one instance: their calls queue on its thread in the order they came.
+"""
+
+import contextlib
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, TypeVar
+
+from sluice.errors import ConfigurationError
+
+log = logging.getLogger("sluice.models")
+
+Result = TypeVar("Result")
+
+#: How long a stop waits for a call in progress, in seconds. A pipeline promises to stop within two.
+STOP_GRACE = 1.0
+
+
+class LoadedModel(Protocol):
+    """The parts of a model that its thread calls besides ``infer``; see ``sluice.models.model``."""
+
+    def load(self) -> None:
+        """Read the weights; called once, before anything else."""
+
+    def warm_up(self) -> None:
+        """Run what makes the first call slow; called once, after ``load``."""
+
+    def close(self) -> None:
+        """Give back what ``load`` took; called once, after the last call."""
+
+
+@dataclass(frozen=True)
+class ModelDefinition:
+    """Everything that makes two elements want the same model: the arguments of ``load_model``.
+
+    Attributes:
+        model: what to load: a path, a registered name, ``package.module:Class`` or ``file.py:Class``.
+        labels: path of a label file, or None for the model's own.
+        runtime: name of a runtime, or "auto".
+        device: "auto", "cpu", "cuda", "cuda:1", ...
+        confidence: least score the decoder keeps, or None for the model's own.
+        iou: overlap above which the decoder merges boxes, or None for the model's own.
+        max_detections: most detections per frame, or None for the model's own.
+        classes: class ids or labels to keep, or None for all.
+        options: ``key=value`` pairs for the model itself.
+    """
+
+    model: str
+    labels: str | None = None
+    runtime: str = "auto"
+    device: str = "auto"
+    confidence: float | None = None
+    iou: float | None = None
+    max_detections: int | None = None
+    classes: tuple[int | str, ...] | None = None
+    options: tuple[tuple[str, str], ...] = field(default=())
+
+    def differences(self, other: "ModelDefinition") -> list[str]:
+        """Return one text per attribute that is not the same in ``other``, such as ``device is 'cpu', not 'cuda'``."""
+        pairs = ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return [f"{name} is {mine!r}, not {theirs!r}" for name, mine, theirs in pairs if mine != theirs]
+
+
+class ModelInstance:
+    """A model and the thread that owns it.
+
+    The thread starts with the object and loads the model; :meth:`wait_loaded` says how that went. :meth:`submit` queues
+    a call. :meth:`close` ends the thread, or abandons it when a call does not return.
+
+    Args:
+        definition: what is loaded; its ``model`` names the thread and the instance in messages.
+        open_model: called on the instance's thread; returns the model, not loaded yet.
+    """
+
+    def __init__(self, definition: ModelDefinition, open_model: Callable[[ModelDefinition], Any]) -> None:
+        self.definition = definition
+        self._open_model = open_model
+        self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[Any], Any]] | None] = queue.SimpleQueue()
+        self._loaded: Future[Any] = Future()
+        self._busy_since: float | None = None
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name=f"model {definition.model}"[:60], daemon=True)
+        self._thread.start()
+
+    def wait_loaded(self, timeout: float | None = None) -> Any:
+        """Return the model once it is loaded and warmed up.
+
+        Args:
+            timeout: seconds to wait; None waits for as long as loading takes.
+
+        Raises:
+            TimeoutError: it is still loading.
+            Exception: whatever loading raised, with its traceback.
+        """
+        return self._loaded.result(timeout)
+
+    def submit(self, call: Callable[[Any], Result]) -> "Future[Result]":
+        """Queue ``call(model)`` for the instance's thread and return its future; never waits.
+
+        The future's ``cancel`` takes back a call that has not begun. A call on a closed instance is cancelled at once.
+        """
+        future: Future[Result] = Future()
+        self._calls.put((future, call))
+        if self._closed:
+            self._cancel_waiting_calls()
+        return future
+
+    @property
+    def waiting(self) -> int:
+        """Number of calls that have not begun."""
+        return self._calls.qsize()
+
+    def close(self, timeout: float = STOP_GRACE) -> bool:
+        """Cancel what has not begun, close the model on its own thread and end the thread.
+
+        Args:
+            timeout: seconds to wait for a call that is being made.
+
+        Returns:
+            True if the thread ended; False if the call outlived ``timeout`` and was abandoned, which is logged once. An
+            abandoned call ends with the process or when it returns; its result goes nowhere.
+        """
+        already_closed, self._closed = self._closed, True
+        if not already_closed:
+            self._cancel_waiting_calls()
+        self._thread.join(timeout)
+        if self._thread.is_alive() and not already_closed:
+            began = self._busy_since
+            doing = f"a call that began {time.monotonic() - began:.1f} s ago" if began else "loading or closing it"
+            log.warning(
+                "model %s: %s did not return within %g s of the stop and was abandoned; "
+                "its thread ends when it returns, or with the process",
+                self.definition.model,
+                doing,
+                timeout,
+            )
+        return not self._thread.is_alive()
+
+    def _cancel_waiting_calls(self) -> None:
+        """Empty the queue and leave the order to end in it."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                if (item := self._calls.get_nowait()) is not None:
+                    item[0].cancel()
+        self._calls.put(None)
+
+    def _run(self) -> None:
+        """Body of the thread."""
+        model = None
+        try:
+            model = self._open_model(self.definition)
+            model.load()
+            model.warm_up()
+        except BaseException as error:
+            self._loaded.set_exception(error)
+        else:
+            self._loaded.set_result(model)
+            self._serve(model)
+        if model is not None:
+            try:
+                model.close()
+            except Exception:
+                log.exception("model %s: close() raised", self.definition.model)
+
+    def _serve(self, model: Any) -> None:
+        """Make the queued calls until the order to end comes."""
+        while (item := self._calls.get()) is not None:
+            future, call = item
+            if future.set_running_or_notify_cancel():
+                self._busy_since = time.monotonic()
+                try:
+                    result = call(model)
+                except BaseException as error:
+                    future.set_exception(error)
+                else:
+                    future.set_result(result)
+                    del result
+                self._busy_since = None
+            # Waiting for the next call must not keep this call's frames, and with them a decoder's buffers, alive.
+            del item, future, call
+
+
+_shared: dict[str, tuple[ModelInstance, int]] = {}
+_shared_lock = threading.Lock()
+
+
+def acquire(
+    definition: ModelDefinition,
+    open_model: Callable[[ModelDefinition], Any],
+    instance_id: str | None = None,
+) -> ModelInstance:
+    """Return a new instance, or the running one of that id; never waits for loading.
+
+    Args:
+        definition: what to load.
+        open_model: see :class:`ModelInstance`.
+        instance_id: name under which elements share an instance; None or "" for one of one's own.
+
+    Raises:
+        ConfigurationError: the id is in use by an instance that was defined differently.
+    """
+    if not instance_id:
+        return ModelInstance(definition, open_model)
+    with _shared_lock:
+        instance, users = _shared.get(instance_id, (None, 0))
+        if instance is None:
+            instance = ModelInstance(definition, open_model)
+        elif differences := definition.differences(instance.definition):
+            raise ConfigurationError(
+                f"model-instance-id {instance_id!r} is in use by an element with another definition: here "
+                f"{', '.join(differences)}; elements that share a model instance must agree, or use another id"
+            )
+        _shared[instance_id] = (instance, users + 1)
+    return instance
+
+
+def release(instance: ModelInstance, timeout: float = STOP_GRACE) -> bool:
+    """Give back an instance that :func:`acquire` returned; the last user closes it.
+
+    Returns:
+        False if the last user had to abandon a call, see :meth:`ModelInstance.close`; True otherwise.
+    """
+    with _shared_lock:
+        for instance_id, (shared, users) in _shared.items():
+            if shared is instance:
+                if users > 1:
+                    _shared[instance_id] = (instance, users - 1)
+                    return True
+                del _shared[instance_id]
+                break
+    return instance.close(timeout)
