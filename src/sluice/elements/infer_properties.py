@@ -1,0 +1,221 @@
+"""The properties of ``sluiceinfer``: one table for their types, defaults, documentation and aliases.
+
+Imports gi and the standard library only: it is read when GStreamer scans its plugins.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import GLib, GObject, Gst
+
+from sluice.errors import ConfigurationError
+
+PASS_THROUGH = "none"
+
+
+@dataclass(frozen=True)
+class Property:
+    """One property as it is declared: GObject's type, the default, the limits and the text that gst-inspect shows."""
+
+    name: str
+    type: Any
+    default: Any
+    blurb: str
+    limits: tuple[Any, ...] = ()
+    playing: bool = False
+
+    def declaration(self) -> tuple[Any, ...]:
+        """Return the entry of ``__gproperties__``."""
+        mutable = Gst.PARAM_MUTABLE_PLAYING if self.playing else Gst.PARAM_MUTABLE_READY
+        flags = GObject.ParamFlags.READWRITE | GObject.ParamFlags(mutable)
+        return (self.type, self.name, self.blurb, *self.limits, self.default, flags)
+
+
+PROPERTIES = (
+    Property(
+        "model",
+        str,
+        None,
+        "The model: a file (net.onnx), a registered name (people), package.module:Class or file.py:Class; "
+        "'none' passes frames on without inference",
+    ),
+    Property(
+        "labels", str, None, "File with one label per line, in the order of the class ids; default: the model's own"
+    ),
+    Property("runtime", str, "auto", "What executes a network: auto, onnxruntime, ... ('sluice models' lists them)"),
+    Property("device", str, "auto", "Where the model runs: auto, cpu, cuda, cuda:1, ..."),
+    Property("model-options", str, None, "Options for the model itself: key=value;key=value"),
+    Property(
+        "confidence-threshold",
+        float,
+        -1.0,
+        "Detections with a lower score are not attached; -1: the model's own threshold",
+        (-1.0, 1.0),
+    ),
+    Property(
+        "iou-threshold",
+        float,
+        -1.0,
+        "Boxes of a class that overlap more than this are merged by the decoder; -1: the model's own threshold",
+        (-1.0, 1.0),
+    ),
+    Property(
+        "max-detections",
+        int,
+        -1,
+        "Most detections attached per frame, the best scores first; -1: no limit",
+        (-1, GLib.MAXINT),
+    ),
+    Property("classes", str, None, "Class ids or labels to attach, such as 0;2 or person;car; default: all"),
+    Property(
+        "interval",
+        GObject.TYPE_UINT,
+        0,
+        "Number of batches passed on without inference after each batch with it",
+        (0, GLib.MAXUINT),
+        playing=True,
+    ),
+    Property(
+        "unique-id",
+        GObject.TYPE_UINT,
+        15,
+        "Written to unique_component_id of each object, so that elements behind can tell whose it is",
+        (0, GLib.MAXINT),
+    ),
+    Property(
+        "batch-size",
+        GObject.TYPE_UINT,
+        0,
+        "Most frames given to the model in one call; larger batches take several calls; 0: the whole batch",
+        (0, 1024),
+    ),
+    Property(
+        "on-error",
+        str,
+        "fail",
+        "When the model raises or returns something unusable: 'fail' ends the stream with its traceback, "
+        "'skip' passes the frames on without detections, warns and counts them",
+        playing=True,
+    ),
+    Property(
+        "in-flight",
+        GObject.TYPE_UINT,
+        2,
+        "Most batches between the sink pad and the source pad at a time",
+        (1, 8),
+    ),
+    Property(
+        "model-instance-id",
+        str,
+        None,
+        "Elements with the same id share one loaded model and its thread; they must agree on what defines it",
+    ),
+)
+
+#: Names that other elements use for the same thing; setting one sets the property.
+ALIASES = {"model-engine": "model", "model-path": "model", "model-engine-file": "model"}
+
+BY_NAME = {entry.name: entry for entry in PROPERTIES}
+
+
+def declarations() -> dict[str, tuple[Any, ...]]:
+    """Return the element's ``__gproperties__``: the table, the aliases and the read-only ``stats``."""
+    declared = {entry.name: entry.declaration() for entry in PROPERTIES}
+    for alias, name in ALIASES.items():
+        kind, _, _, *rest = BY_NAME[name].declaration()
+        declared[alias] = (kind, alias, f"Another name of {name}", *rest)
+    declared["stats"] = (
+        Gst.Structure,
+        "stats",
+        "Counters since the last start: batches, frames, inferred, skipped (by interval), errors, objects, "
+        "model-ms-mean and model-ms-max (milliseconds per call), model",
+        GObject.ParamFlags.READABLE,
+    )
+    return declared
+
+
+def property_name(name: str) -> str:
+    """Return the name under which a property or an alias of it is kept."""
+    return ALIASES.get(name, name)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The properties' values in the form the code uses: checked, with None for "the model's own"."""
+
+    model: str
+    labels: str | None
+    runtime: str
+    device: str
+    options: tuple[tuple[str, str], ...]
+    confidence: float | None
+    iou: float | None
+    max_detections: int | None
+    classes: tuple[int | str, ...] | None
+    unique_id: int
+    batch_size: int
+    instance_id: str | None
+
+    @classmethod
+    def from_values(cls, values: dict[str, Any]) -> "Settings":
+        """Check the values of an element's properties.
+
+        Raises:
+            ConfigurationError: a value cannot be used; names the property and what would be right.
+        """
+        if not values["model"]:
+            raise ConfigurationError(
+                "model is not set: name a file (model=net.onnx), a registered model (model=people), "
+                "a class (model=file.py:Class), or model=none to pass frames on without inference"
+            )
+        check_on_error(values["on-error"])
+        return cls(
+            model=values["model"],
+            labels=values["labels"] or None,
+            runtime=values["runtime"] or "auto",
+            device=values["device"] or "auto",
+            options=parse_options(values["model-options"]),
+            confidence=own_if_negative(values["confidence-threshold"]),
+            iou=own_if_negative(values["iou-threshold"]),
+            max_detections=own_if_negative(values["max-detections"]),
+            classes=parse_classes(values["classes"]),
+            unique_id=values["unique-id"],
+            batch_size=values["batch-size"],
+            instance_id=values["model-instance-id"] or None,
+        )
+
+
+def check_on_error(value: str | None) -> None:
+    """Raise ConfigurationError unless the value is one of on-error's."""
+    if value not in ("fail", "skip"):
+        raise ConfigurationError(f"on-error is {value!r}; it can be 'fail' or 'skip'")
+
+
+def own_if_negative(value: Any) -> Any:
+    """Return None, which is "the model's own", for a negative number, else the number."""
+    return None if value < 0 else value
+
+
+def parse_options(text: str | None) -> tuple[tuple[str, str], ...]:
+    """Split ``key=value;key=value`` into pairs; a value may hold "=".
+
+    Raises:
+        ConfigurationError: a part has no "=" or no key.
+    """
+    pairs = []
+    for part in filter(None, (p.strip() for p in (text or "").split(";"))):
+        key, equals, value = (word.strip() for word in part.partition("="))
+        if not key or not equals:
+            raise ConfigurationError(f"model-options has {part!r}; each option is written key=value, separated by ';'")
+        pairs.append((key, value))
+    return tuple(pairs)
+
+
+def parse_classes(text: str | None) -> tuple[int | str, ...] | None:
+    """Split class ids or labels at ``;``, ``,`` or ``:``; numbers are ids. None or "" is None, which is all classes."""
+    words = [word.strip() for word in re.split("[;,:]", text or "") if word.strip()]
+    return tuple(int(word) if word.isdecimal() else word for word in words) or None
