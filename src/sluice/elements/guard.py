@@ -1,0 +1,86 @@
+"""The guard around every function that GStreamer calls.
+
+PyGObject turns an exception in a callback into return value 0, which is FLOW_OK: an element that fails on every frame
+would run to the end as a success. `guarded` posts an element error instead and returns the value that means failure.
+"""
+
+import functools
+import traceback
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import GLib, Gst
+
+from sluice.errors import ConfigurationError, SluiceError
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def post_error(
+    element: Gst.Element, error: BaseException, *, stream: int | None = None, frame: int | None = None
+) -> None:
+    """Post an element error with the traceback of a Python exception.
+
+    Args:
+        element: the element that failed; the source of the message.
+        error: the exception. The message's text is its own, after the stream and frame; its debug text the traceback.
+        stream: number of the stream (the muxer's pad), or None to use the exception's attribute ``stream`` if any.
+        frame: number of the frame within the stream, or None to use the exception's attribute ``frame`` if any.
+
+    The message's details (``Gst.Message.parse_error_details``) carry ``stream`` (int), ``frame`` (int64) and
+    ``exception`` (the class's name) for programs. ``ConfigurationError`` is posted in the library domain as SETTINGS,
+    all others in the stream domain as FAILED.
+    """
+    stream = getattr(error, "stream", None) if stream is None else stream
+    frame = getattr(error, "frame", None) if frame is None else frame
+    place = [f"{name} {value}" for name, value in (("stream", stream), ("frame", frame)) if value is not None]
+    reason = str(error) if isinstance(error, SluiceError) else f"{type(error).__name__}: {error}"
+    text = f"{', '.join(place)}: {reason}" if place else reason
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    if isinstance(error, ConfigurationError):
+        gerror = GLib.Error.new_literal(Gst.LibraryError.quark(), text, int(Gst.LibraryError.SETTINGS))
+    else:
+        gerror = GLib.Error.new_literal(Gst.StreamError.quark(), text, int(Gst.StreamError.FAILED))
+    message = Gst.Message.new_error_with_details(element, gerror, trace, _details(error, stream, frame))
+    element.post_message(message)
+
+
+def _details(error: BaseException, stream: int | None, frame: int | None) -> Gst.Structure:
+    fields = [f"exception=(string){type(error).__name__}"]
+    if stream is not None:
+        fields.append(f"stream=(int){int(stream)}")
+    if frame is not None:
+        fields.append(f"frame=(gint64){int(frame)}")
+    return Gst.Structure.new_from_string(", ".join(["sluice-error", *fields]))
+
+
+def guarded(failure: Any) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+    """Decorate a function that GStreamer calls: an exception becomes an element error and the value ``failure``.
+
+    The element is the first argument that is one: ``self`` of a virtual function, ``parent`` of a static pad function,
+    the user data of a task function. `SystemExit` and `KeyboardInterrupt` are caught too, since on GStreamer's threads
+    they would end the process from under the pipeline.
+    """
+
+    def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        @functools.wraps(function)
+        def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+            try:
+                return function(*args, **kwargs)
+            except BaseException as error:
+                for argument in args:
+                    if isinstance(argument, Gst.Element):
+                        post_error(argument, error)
+                        break
+                else:
+                    Gst.error(f"{function.__qualname__}: {''.join(traceback.format_exception(error))}")
+                return failure  # type: ignore[no-any-return]
+
+        call.is_guarded = True  # type: ignore[attr-defined]
+        return call
+
+    return decorate

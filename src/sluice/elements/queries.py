@@ -1,0 +1,43 @@
+"""Answers to the queries that every element needs: latency, allocation, and NVIDIA's custom ones."""
+
+from typing import Any
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
+
+def frame_duration(caps: Gst.Caps | None) -> int:
+    """Return the nanoseconds between two frames by the caps' framerate; 0 without caps or with a variable rate."""
+    if caps is None or caps.get_size() == 0:
+        return 0
+    found, numerator, denominator = caps.get_structure(0).get_fraction("framerate")
+    return Gst.SECOND * denominator // numerator if found and numerator > 0 else 0
+
+
+def add_latency(sinkpad: Gst.Pad, query: Gst.Query, own: int) -> bool:
+    """Ask upstream and add ``own`` nanoseconds to its latency; an unlimited maximum stays unlimited."""
+    if not sinkpad.peer_query(query):
+        return False
+    live, minimum, maximum = query.parse_latency()
+    if live:
+        bounded = maximum != Gst.CLOCK_TIME_NONE
+        query.set_latency(live, minimum + own, maximum + own if bounded else maximum)
+    return True
+
+
+def raise_pool_minimum(query: Gst.Query, buffers: int) -> bool:
+    """Add ``buffers`` to what every pool in an answered ALLOCATION query must hold; return whether there was a pool."""
+    for index in range(query.get_n_allocation_pools()):
+        pool, size, minimum, maximum = query.parse_nth_allocation_pool(index)
+        query.set_nth_allocation_pool(index, pool, size, minimum + buffers, maximum + buffers if maximum else 0)
+    return bool(query.get_n_allocation_pools())
+
+
+def answer_structure(query: Gst.Query, fields: dict[str, Any]) -> bool:
+    """Write fields into the structure of a custom query; True, the answer of a query function."""
+    structure = query.writable_structure()
+    for name, value in fields.items():
+        structure.set_value(name, value)
+    return True
