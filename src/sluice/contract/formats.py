@@ -1,0 +1,307 @@
+"""Pixel formats: what GStreamer calls them, which NvBufSurface colour format that is, and how their planes lie.
+
+NvBufSurface's colour format carries matrix and range in its name (``NV12_709_ER``: BT.709, extended, that is full,
+range), but has no value for some combinations (YUY2 in BT.709, full-range BT.2020). For those the nearest value is
+taken, and every surface that Sluice makes also carries the exact pair in `colour_tag`, so that
+`sluice.contract.surface.Surface.matrix` and ``full_range`` are always exact.
+"""
+
+import functools
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import gi
+
+gi.require_version("Gst", "1.0")
+gi.require_version("GstVideo", "1.0")
+from gi.repository import Gst, GstVideo
+
+from sluice.contract.gstref import address
+from sluice.errors import ContractError
+
+
+class MemType(IntEnum):
+    """``NvBufSurfaceMemType`` (nvbufsurface.h)."""
+
+    DEFAULT = 0
+    CUDA_PINNED = 1
+    CUDA_DEVICE = 2
+    CUDA_UNIFIED = 3
+    SURFACE_ARRAY = 4
+    HANDLE = 5
+    SYSTEM = 6
+    CUDA_ARRAY = 7
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the processor can read ``dataPtr`` of such a surface without mapping it first."""
+        return self in (MemType.SYSTEM, MemType.CUDA_PINNED, MemType.CUDA_UNIFIED)
+
+    @property
+    def on_cuda(self) -> bool:
+        """Whether a CUDA kernel can read ``dataPtr`` of such a surface.
+
+        DEFAULT is taken for device memory, which it is on a discrete GPU.
+        """
+        return self in (MemType.DEFAULT, MemType.CUDA_DEVICE, MemType.CUDA_UNIFIED)
+
+
+class Layout(IntEnum):
+    """``NvBufSurfaceLayout`` (nvbufsurface.h)."""
+
+    PITCH = 0
+    BLOCK_LINEAR = 1
+
+
+class ColorFormat(IntEnum):
+    """The values of ``NvBufSurfaceColorFormat`` (nvbufsurface.h) whose pixels Sluice reads and writes.
+
+    ``_ER`` is full range, no suffix limited range; ``_709`` and ``_2020`` name the matrix, no suffix is BT.601.
+    """
+
+    GRAY8 = 1
+    YUV420 = 2
+    YUV420_ER = 4
+    NV12 = 6
+    NV12_ER = 7
+    YUYV = 14
+    YUYV_ER = 15
+    RGBA = 19
+    BGRA = 20
+    RGBX = 23
+    BGRX = 24
+    RGB = 27
+    BGR = 28
+    YUV420_709 = 31
+    YUV420_709_ER = 32
+    NV12_709 = 33
+    NV12_709_ER = 34
+    YUV420_2020 = 35
+    NV12_2020 = 36
+    GRAY8_ER = 88
+
+
+class Matrix(IntEnum):
+    """The matrix between YCbCr and RGB, with the values of ``GstVideoColorMatrix``; RGB is no matrix at all.
+
+    FCC and SMPTE 240M are read as their neighbours BT.601 and BT.709, whose coefficients differ by less than 0.02.
+    """
+
+    RGB = 1
+    BT709 = 3
+    BT601 = 4
+    BT2020 = 6
+
+    @property
+    def luma(self) -> tuple[float, float]:
+        """The weights (Kr, Kb) of red and blue in luma (ITU-R BT.601, BT.709, BT.2020); RGB has none and raises."""
+        if self is Matrix.RGB:
+            raise ContractError("RGB pixels have no luma matrix; ask for `luma` only of YUV surfaces")
+        return {Matrix.BT601: (0.299, 0.114), Matrix.BT709: (0.2126, 0.0722), Matrix.BT2020: (0.2627, 0.0593)}[self]
+
+
+@dataclass(frozen=True)
+class PlaneShape:
+    """One plane: its size in samples and the bytes of one sample (2 for NV12's interleaved chroma and for YUY2)."""
+
+    width: int
+    height: int
+    bytes_per_pixel: int
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row without padding."""
+        return self.width * self.bytes_per_pixel
+
+
+_YUV_VALUES = {
+    "I420": {
+        (Matrix.BT601, False): ColorFormat.YUV420,
+        (Matrix.BT601, True): ColorFormat.YUV420_ER,
+        (Matrix.BT709, False): ColorFormat.YUV420_709,
+        (Matrix.BT709, True): ColorFormat.YUV420_709_ER,
+        (Matrix.BT2020, False): ColorFormat.YUV420_2020,
+    },
+    "NV12": {
+        (Matrix.BT601, False): ColorFormat.NV12,
+        (Matrix.BT601, True): ColorFormat.NV12_ER,
+        (Matrix.BT709, False): ColorFormat.NV12_709,
+        (Matrix.BT709, True): ColorFormat.NV12_709_ER,
+        (Matrix.BT2020, False): ColorFormat.NV12_2020,
+    },
+    "YUY2": {(Matrix.BT601, False): ColorFormat.YUYV, (Matrix.BT601, True): ColorFormat.YUYV_ER},
+    "GRAY8": {(Matrix.BT601, False): ColorFormat.GRAY8, (Matrix.BT601, True): ColorFormat.GRAY8_ER},
+}
+_RGB_VALUES = {
+    "RGB": ColorFormat.RGB,
+    "BGR": ColorFormat.BGR,
+    "RGBA": ColorFormat.RGBA,
+    "BGRA": ColorFormat.BGRA,
+    "RGBx": ColorFormat.RGBX,
+    "BGRx": ColorFormat.BGRX,
+}
+FORMATS = (*_YUV_VALUES, *_RGB_VALUES)
+"""GStreamer's names of the raw formats that can be in a batch."""
+
+_MEANING = {value: (name, *pair) for name, values in _YUV_VALUES.items() for pair, value in values.items()} | {
+    value: (name, Matrix.RGB, True) for name, value in _RGB_VALUES.items()
+}
+_PACKED_BYTES = {"RGB": 3, "BGR": 3, "RGBA": 4, "BGRA": 4, "RGBx": 4, "BGRx": 4}
+_NEAREST_MATRIX = {"FCC": Matrix.BT601, "SMPTE240M": Matrix.BT709}
+_TAG_MAGIC = 0x534C5543  # "SLUC"; no pointer or zero looks like this in the upper half of a reserved field
+
+
+def require_supported(name: str) -> str:
+    """Return a GStreamer raw format name unchanged if it can be in a batch.
+
+    Raises:
+        ContractError: it cannot, with the converter that makes it one that can.
+    """
+    if name not in FORMATS:
+        raise ContractError(
+            f"raw video in format {name} cannot be batched ({', '.join(FORMATS)} can); "
+            "add `videoconvert ! video/x-raw,format=I420` before it"
+        )
+    return name
+
+
+def color_format(name: str, matrix: Matrix, full_range: bool) -> ColorFormat:
+    """Return the NvBufSurface value of a GStreamer format, or the nearest one where the exact pair has none.
+
+    The nearest value keeps the range before the matrix: a wrong range changes every pixel, a wrong matrix only hues.
+    """
+    if require_supported(name) in _RGB_VALUES:
+        return _RGB_VALUES[name]
+    values = _YUV_VALUES[name]
+    for candidate in (matrix, Matrix.BT709, Matrix.BT601):
+        if (candidate, full_range) in values:
+            return values[candidate, full_range]
+    raise AssertionError(name)
+
+
+def meaning(value: int) -> tuple[str, Matrix, bool]:
+    """Return (GStreamer's format name, matrix, full range) of an NvBufSurface colour format.
+
+    Raises:
+        ContractError: its pixels cannot be read, with the formats that can.
+    """
+    try:
+        return _MEANING[ColorFormat(value)]
+    except ValueError:
+        raise ContractError(
+            f"a surface has NvBufSurface colour format {value}, which cannot be read; "
+            f"these can: {', '.join(f'{item.name} ({item.value})' for item in ColorFormat)}"
+        ) from None
+
+
+def colour_tag(matrix: Matrix, full_range: bool) -> int:
+    """Return the 64-bit word that Sluice writes to ``NvBufSurfaceParams._reserved[3]`` of the surfaces it makes."""
+    return _TAG_MAGIC << 32 | int(full_range) << 8 | int(matrix)
+
+
+def read_colour_tag(tag: int) -> tuple[Matrix, bool] | None:
+    """Return (matrix, full range) from a word written by `colour_tag`, or None where it is something else."""
+    if tag >> 32 != _TAG_MAGIC:
+        return None
+    return Matrix(tag & 0xFF), bool(tag >> 8 & 1)
+
+
+def plane_shapes(name: str, width: int, height: int) -> tuple[PlaneShape, ...]:
+    """Return the planes of a width x height picture; chroma of odd sizes is rounded up, as GStreamer does.
+
+    YUY2's only plane is counted in (luma, chroma) pairs of 2 bytes and has an even number of them in a row.
+    """
+    half_width, half_height = (width + 1) // 2, (height + 1) // 2
+    if require_supported(name) == "I420":
+        chroma = PlaneShape(half_width, half_height, 1)
+        return PlaneShape(width, height, 1), chroma, chroma
+    if name == "NV12":
+        return PlaneShape(width, height, 1), PlaneShape(half_width, half_height, 2)
+    if name == "YUY2":
+        return (PlaneShape(half_width * 2, height, 2),)
+    return (PlaneShape(width, height, _PACKED_BYTES.get(name, 1)),)
+
+
+@dataclass(frozen=True)
+class FrameFormat:
+    """One stream's raw video format, worked out once per CAPS event so that a batch costs no look-ups.
+
+    Attributes:
+        info: GStreamer's own description; it must not be changed, its address is handed to C.
+        address: the address of ``info``'s struct.
+        name: GStreamer's format name.
+        tag: see `colour_tag`.
+        on_cuda: the frames are in CUDA memory (``memory:CUDAMemory``).
+    """
+
+    info: Any
+    address: int
+    name: str
+    width: int
+    height: int
+    matrix: Matrix
+    full_range: bool
+    color_format: ColorFormat
+    tag: int
+    on_cuda: bool = False
+
+    @staticmethod
+    def from_caps(caps: Gst.Caps) -> "FrameFormat":
+        """Read fixed ``video/x-raw`` caps in system or CUDA memory.
+
+        Raises:
+            ContractError: the caps are not fixed raw video, or the format cannot be batched.
+        """
+        info = GstVideo.VideoInfo.new_from_caps(caps) if caps.is_fixed() else None
+        if info is None or info.finfo is None:
+            raise ContractError(f"these are not fixed raw video caps: {caps.to_string()}")
+        return _describe(info, on_cuda=caps.get_features(0).contains("memory:CUDAMemory"))
+
+    @staticmethod
+    def of(info: "GstVideo.VideoInfo | FrameFormat") -> "FrameFormat":
+        """Return the description of a ``GstVideo.VideoInfo`` in system memory; kept, so that asking again is cheap."""
+        return info if isinstance(info, FrameFormat) else _describe_kept(info)
+
+    @property
+    def planes(self) -> tuple[PlaneShape, ...]:
+        """The planes' shapes, without a buffer's padding."""
+        return plane_shapes(self.name, self.width, self.height)
+
+    @property
+    def pixel_aspect_ratio(self) -> tuple[int, int]:
+        """Width to height of one pixel, as (numerator, denominator)."""
+        return int(self.info.par_n) or 1, int(self.info.par_d) or 1
+
+
+def _describe(info: Any, *, on_cuda: bool = False) -> FrameFormat:
+    name = require_supported(info.finfo.name)
+    matrix, full_range = _colorimetry(info, name)
+    return FrameFormat(
+        info=info,
+        address=address(info),
+        name=name,
+        width=info.width,
+        height=info.height,
+        matrix=matrix,
+        full_range=full_range,
+        color_format=color_format(name, matrix, full_range),
+        tag=colour_tag(matrix, full_range),
+        on_cuda=on_cuda,
+    )
+
+
+_describe_kept = functools.lru_cache(maxsize=512)(_describe)
+
+
+def _colorimetry(info: Any, name: str) -> tuple[Matrix, bool]:
+    """Return matrix and range; what the caps leave unknown is what GStreamer takes for video of this height."""
+    if name in _RGB_VALUES:
+        return Matrix.RGB, True
+    found, span = info.colorimetry.matrix, info.colorimetry.range
+    default = Matrix.BT601 if info.height <= 576 or name == "GRAY8" else Matrix.BT709
+    by_value = {member.value: member for member in Matrix if member is not Matrix.RGB}
+    matrix = by_value.get(int(found)) or _NEAREST_MATRIX.get(found.value_nick.upper(), default)
+    if span == GstVideo.VideoColorRange.UNKNOWN:
+        return matrix, name == "GRAY8"
+    return matrix, span == GstVideo.VideoColorRange(1)
