@@ -1,0 +1,214 @@
+"""`Detections`: what a model found in one frame, as one dataclass of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sluice.errors import ModelError
+from sluice.models import conversions
+from sluice.models.arrays import as_float32, as_int32, nms_indices, to_numpy
+
+Index = npt.NDArray[np.bool_] | npt.NDArray[np.integer[Any]] | slice
+
+
+@dataclass(eq=False)
+class Detections:
+    """The objects found in one frame. Row i of every array speaks of object i.
+
+    Boxes, masks and key points are in pixels of the frame the model was given (`Frame.width` x `Frame.height`).
+    Lists, tensors and arrays of other number types are turned into the types below when that loses nothing; what
+    cannot be turned is kept as it came, and `validate` says what is wrong with it.
+
+    Attributes:
+        xyxy: float32 [N,4]; left, top, right, bottom. With `angles`, the box before it is turned about its centre.
+        scores: float32 [N]; confidence.
+        class_ids: int32 [N].
+        angles: float32 [N]; degrees, clockwise as seen on the picture, about the centre of the box.
+        masks: bool [N,height,width] of the frame.
+        keypoints: float32 [N,K,2] (x, y) or [N,K,3] (x, y, confidence).
+        embeddings: float32 [N,D].
+        attributes: N mappings from an attribute's name to its value, e.g. ``{"colour": "red"}``.
+        labels: N texts (or None) that stand in place of the model's label table.
+        texts: N free texts (or None), such as a plate's number or a caption.
+    """
+
+    xyxy: npt.NDArray[np.float32]
+    scores: npt.NDArray[np.float32]
+    class_ids: npt.NDArray[np.int32]
+    angles: npt.NDArray[np.float32] | None = None
+    masks: npt.NDArray[np.bool_] | None = None
+    keypoints: npt.NDArray[np.float32] | None = None
+    embeddings: npt.NDArray[np.float32] | None = None
+    attributes: Sequence[Mapping[str, Any]] | None = None
+    labels: Sequence[str | None] | None = None
+    texts: Sequence[str | None] | None = None
+
+    def __post_init__(self) -> None:
+        self.xyxy = as_float32(self.xyxy)
+        if self.xyxy.size == 0 and self.xyxy.ndim == 1:
+            self.xyxy = self.xyxy.reshape(0, 4)
+        self.scores = as_float32(self.scores)
+        self.class_ids = as_int32(self.class_ids)
+        self.angles = None if self.angles is None else as_float32(self.angles)
+        self.masks = None if self.masks is None else to_numpy(self.masks)
+        self.keypoints = None if self.keypoints is None else as_float32(self.keypoints)
+        self.embeddings = None if self.embeddings is None else as_float32(self.embeddings)
+
+    @classmethod
+    def empty(cls) -> Detections:
+        """No detections: arrays of length 0 with the right shapes and dtypes."""
+        return cls(np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int32))
+
+    def __len__(self) -> int:
+        return len(self.xyxy)
+
+    def __getitem__(self, index: Index) -> Detections:
+        """The rows that `index` (boolean mask, integer array or slice) picks, of every array that is there."""
+        return Detections(**{f.name: _pick(getattr(self, f.name), index, len(self)) for f in fields(self)})
+
+    def filter(
+        self,
+        *,
+        confidence: float | None = None,
+        classes: Iterable[int] | None = None,
+        iou: float | None = None,
+        max_detections: int | None = None,
+    ) -> Detections:
+        """The detections left after the filters that are given, applied in the order of the arguments.
+
+        Args:
+            confidence: least score that is kept.
+            classes: class ids that are kept.
+            iou: overlap above which the weaker of two boxes of one class goes; see `nms`.
+            max_detections: the most that are kept, best scores first.
+        """
+        result = self
+        if confidence is not None:
+            result = result[result.scores >= confidence]
+        if classes is not None:
+            result = result[np.isin(result.class_ids, np.fromiter(classes, np.int32))]
+        if iou is not None:
+            result = result.nms(iou)
+        if max_detections is not None and len(result) > max_detections:
+            result = result[np.argsort(-result.scores, kind="stable")[:max_detections]]
+        return result
+
+    def nms(self, iou: float, *, class_agnostic: bool = False) -> Detections:
+        """Non-maximum suppression on the boxes as they lie before rotation; best score first.
+
+        Args:
+            iou: overlap (0..1) above which the weaker box is dropped.
+            class_agnostic: compare boxes of different classes too.
+        """
+        return self[nms_indices(self.xyxy, self.scores, None if class_agnostic else self.class_ids, iou)]
+
+    def validate(self, frame_size: tuple[int, int] | None = None) -> Detections:
+        """Check lengths, shapes, dtypes and finite values, and return these detections.
+
+        Boxes that reach over the frame's edge are right: whoever writes them into metadata clips them.
+
+        Args:
+            frame_size: width and height of the frame; when given, masks must have that size.
+
+        Raises:
+            ModelError: naming the array, what came, and what would be right.
+        """
+        _check_array("xyxy", self.xyxy, np.float32, (None, 4), "one row of left, top, right, bottom per object")
+        n = len(self.xyxy)
+        _check_array("scores", self.scores, np.float32, (n,), "one score per box")
+        _check_array("class_ids", self.class_ids, np.int32, (n,), "one class id per box")
+        if self.angles is not None:
+            _check_array("angles", self.angles, np.float32, (n,), "one angle in degrees per box")
+        if self.masks is not None:
+            width, height = frame_size if frame_size is not None else (None, None)
+            _check_array("masks", self.masks, np.bool_, (n, height, width), "one mask of the frame's size per box")
+        if self.keypoints is not None:
+            last = 2 if self.keypoints.ndim == 3 and self.keypoints.shape[2] == 2 else 3
+            _check_array("keypoints", self.keypoints, np.float32, (n, None, last), "x, y[, confidence] of K key points")
+        if self.embeddings is not None:
+            _check_array("embeddings", self.embeddings, np.float32, (n, None), "one vector per box")
+        for name in ("attributes", "labels", "texts"):
+            _check_sequence(name, getattr(self, name), n)
+        _check_order(self.xyxy)
+        return self
+
+    @classmethod
+    def from_supervision(cls, detections: Any) -> Detections:
+        """From a `supervision.Detections`; its tracker ids are left out, since tracking comes after the model."""
+        return cls(**conversions.from_supervision(detections))
+
+    def to_supervision(self) -> Any:
+        """As a `supervision.Detections` (the package must be installed); shares the arrays."""
+        return conversions.to_supervision(self)
+
+    @classmethod
+    def from_ultralytics(cls, results: Any) -> Detections:
+        """From one Ultralytics `Results`: boxes or rotated boxes (radians become degrees), masks, key points, names."""
+        return cls(**conversions.from_ultralytics(results))
+
+    @classmethod
+    def from_torchvision(cls, output: Mapping[str, Any]) -> Detections:
+        """From the dict a torchvision detector returns for a picture: boxes, scores, labels[, masks, keypoints]."""
+        return cls(**conversions.from_torchvision(output))
+
+    def to_torchvision(self) -> dict[str, Any]:
+        """As a torchvision dict of CPU tensors (torch must be installed)."""
+        return conversions.to_torchvision(self)
+
+
+def _pick(values: Any, index: Index, length: int) -> Any:
+    """Rows of an array or of a sequence of texts; None stays None."""
+    if values is None:
+        return None
+    if isinstance(values, np.ndarray):
+        return values[index]
+    return [values[i] for i in np.arange(length)[index]]
+
+
+def _shape_text(shape: Sequence[int | None]) -> str:
+    return "[" + ", ".join("any" if size is None else str(size) for size in shape) + "]"
+
+
+def _check_array(name: str, array: Any, dtype: Any, shape: Sequence[int | None], meaning: str) -> None:
+    """Raise `ModelError` unless `array` has this dtype and shape (None = any size) and only finite values."""
+    right = f"{np.dtype(dtype).name} {_shape_text(shape)} ({meaning})"
+    if not isinstance(array, np.ndarray):
+        raise ModelError(f"Detections.{name} is a {type(array).__name__}; right is an array {right}")
+    if array.ndim != len(shape) or any(w is not None and w != s for w, s in zip(shape, array.shape, strict=True)):
+        raise ModelError(f"Detections.{name} has shape {list(array.shape)}; right is {right}")
+    if array.dtype != dtype:
+        hint = f"; use .astype(np.{np.dtype(dtype).name})" if array.dtype.kind in "iuf" else ""
+        raise ModelError(f"Detections.{name} has dtype {array.dtype}; right is {right}{hint}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = int(np.argwhere(~np.isfinite(array))[0][0])
+        raise ModelError(f"Detections.{name} holds NaN or infinity, first in row {row}; right are finite numbers")
+
+
+def _check_sequence(name: str, values: Any, n: int) -> None:
+    if values is None:
+        return
+    if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__len__"):
+        raise ModelError(f"Detections.{name} is a {type(values).__name__}; right is a list of {n}, one per box")
+    if len(values) != n:
+        raise ModelError(f"Detections.{name} has {len(values)} items; right are {n}, one per box")
+    allowed: tuple[type, ...] = (Mapping,) if name == "attributes" else (str, type(None))
+    for row, value in enumerate(values):
+        if not isinstance(value, allowed):
+            right = "a dict" if name == "attributes" else "a str or None"
+            raise ModelError(f"Detections.{name}[{row}] is a {type(value).__name__}; right is {right}")
+
+
+def _check_order(xyxy: npt.NDArray[np.float32]) -> None:
+    """Refuse boxes whose right lies left of their left: nearly always x, y, width, height given as corners."""
+    bad = (xyxy[:, 2] < xyxy[:, 0]) | (xyxy[:, 3] < xyxy[:, 1])
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ModelError(
+            f"Detections.xyxy row {row} is {xyxy[row].tolist()}: right < left or bottom < top; "
+            "right is left, top, right, bottom in pixels (not x, y, width, height)"
+        )

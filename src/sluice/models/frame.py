@@ -1,0 +1,135 @@
+"""`Frame`: one picture of one stream, as a model and a program that iterates a pipeline see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sluice.errors import StaleBufferError
+from sluice.models import pixels
+
+if TYPE_CHECKING:
+    from sluice.contract.surface import Surface
+
+Box = tuple[float, float, float, float]
+
+
+@dataclass(slots=True)
+class FrameObject:
+    """One object already on a frame: found by a model upstream, perhaps tracked.
+
+    Attributes:
+        id: the tracker's id; None while untracked.
+        label: name of the class.
+        class_id: number of the class.
+        score: confidence of the detection, 0..1.
+        xyxy: left, top, right, bottom in pixels of the frame, before rotation.
+        angle: degrees, clockwise, about the centre of the box.
+        attributes: results of classifiers on this object, name to value.
+    """
+
+    id: int | None
+    label: str
+    class_id: int
+    score: float
+    xyxy: Box
+    angle: float = 0.0
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+class Frame:
+    """One picture and what is known about it. Pixels are converted when asked for, once, and kept.
+
+    Attributes:
+        stream: number of the stream (its source id).
+        number: frames of this stream before this one.
+        pts: presentation time in nanoseconds, or None where the stream has no times.
+        ntp_timestamp: wall-clock time in nanoseconds since 1970, 0 if unknown.
+        uri: where the stream comes from, without credentials; None if unknown.
+        objects: the objects already on the frame.
+        width, height: size in pixels; boxes are in these pixels.
+    """
+
+    def __init__(
+        self,
+        surface: Surface,
+        *,
+        stream: int,
+        number: int,
+        pts: int | None,
+        ntp_timestamp: int = 0,
+        uri: str | None = None,
+        objects: Iterable[FrameObject] = (),
+    ) -> None:
+        self.stream = stream
+        self.number = number
+        self.pts = pts
+        self.ntp_timestamp = ntp_timestamp
+        self.uri = uri
+        self.objects: list[FrameObject] = list(objects)
+        self.width: int = surface.width
+        self.height: int = surface.height
+        self._surface: Surface | None = surface
+        self._converted: dict[str, npt.NDArray[np.uint8]] = {}
+
+    def __repr__(self) -> str:
+        return (
+            f"Frame(stream={self.stream}, number={self.number}, pts={self.pts}, {self.width}x{self.height}, "
+            f"{len(self.objects)} objects)"
+        )
+
+    @property
+    def surface(self) -> Surface:
+        """The surface under the frame.
+
+        Raises:
+            StaleBufferError: the frame was released: its buffer has left the element.
+        """
+        if self._surface is None:
+            raise StaleBufferError(
+                f"the pixels of frame {self.number} of stream {self.stream} were asked for after its buffer had left "
+                "the element; call rgb() or bgr() inside infer() and keep a copy of the array"
+            )
+        return self._surface
+
+    def rgb(self) -> npt.NDArray[np.uint8]:
+        """The picture as uint8 [height,width,3] in the order red, green, blue.
+
+        Converted on the first call with the stream's own matrix (BT.601 or BT.709) and range. For a surface that is
+        RGB already this is a read-only view of it, without a copy, and lives no longer than the frame.
+        """
+        return self._convert("RGB")
+
+    def bgr(self) -> npt.NDArray[np.uint8]:
+        """As `rgb`, in OpenCV's order: blue, green, red."""
+        return self._convert("BGR")
+
+    def rgb_tensor(self, device: Any = "cpu") -> Any:
+        """`rgb` as a torch uint8 tensor [height,width,3] on `device`; a copy. torch must be installed."""
+        import torch
+
+        return torch.tensor(self.rgb(), device=device)
+
+    def planes(self) -> tuple[npt.NDArray[np.uint8], ...]:
+        """The surface's own planes in host memory, without a copy, as read-only uint8 views that also speak DLPack.
+
+        I420: Y, U, V; NV12: Y [h,w] and UV [h/2,w/2,2]; packed formats: one [h,w,channels]. They live no longer
+        than the frame. For memory that is not the host's use ``frame.surface.dlpack()``.
+        """
+        surface = self.surface
+        return tuple(surface.host_plane(i) for i in range(len(surface.planes)))
+
+    def release(self) -> None:
+        """End the frame's hold on its surface; what was converted before stays, other pixels can't be had any more."""
+        self._surface = None
+        self._converted = {k: v for k, v in self._converted.items() if v.flags.owndata or v.flags.writeable}
+
+    def _convert(self, order: str) -> npt.NDArray[np.uint8]:
+        array = self._converted.get(order)
+        if array is None:
+            array = self._converted[order] = pixels.to_packed(self.surface, order)
+        return array

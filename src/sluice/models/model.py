@@ -1,0 +1,322 @@
+"""What a model is: any Python object or function that turns frames into detections; and the check of its results."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from sluice.errors import ModelError
+from sluice.models import conversions
+from sluice.models.detections import Detections
+from sluice.models.frame import Frame
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A model as a user writes it. Only `infer` must be there.
+
+    Optional members:
+        labels: sequence of the classes' names, by class id.
+        load(): reads weights; called once, before anything else.
+        warm_up(): runs what makes the first call slow; called once, after `load`.
+        close(): frees what `load` took; called once, after the last call.
+
+    All of them are called on one thread, the model's own.
+    """
+
+    def infer(self, frames: list[Frame]) -> Sequence[Any]:
+        """One result per frame, in order: `Detections`, a supervision, Ultralytics or torchvision result, or None."""
+        ...
+
+
+class AdaptedModel:
+    """Any model with every member there: results checked and filtered, optional members forwarded where they exist.
+
+    Attributes:
+        target: the user's object or function.
+        name: its name for messages.
+        confidence, iou, max_detections, classes: filters on the results, None where the model's own stand. `classes`
+            holds ids or labels; labels are looked up after `load`.
+    """
+
+    def __init__(
+        self,
+        target: Any,
+        *,
+        name: str | None = None,
+        labels: Sequence[str] | None = None,
+        confidence: float | None = None,
+        iou: float | None = None,
+        max_detections: int | None = None,
+        classes: Sequence[int | str] | None = None,
+    ) -> None:
+        self.target = target
+        self.name = name or _name_of(target)
+        self.confidence = confidence
+        self.iou = iou
+        self.max_detections = max_detections
+        self.classes = classes
+        self._infer: Callable[[list[Frame]], Any] = target.infer if hasattr(target, "infer") else target
+        self._labels = None if labels is None else tuple(labels)
+        self._class_ids: frozenset[int] | None = None
+
+    def __repr__(self) -> str:
+        return f"<model {self.name}>"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the classes by class id: those given, else the model's own; empty if it has none."""
+        if self._labels is not None:
+            return self._labels
+        own = getattr(self.target, "labels", None)
+        if own is None or callable(own):
+            return ()
+        if isinstance(own, Mapping):  # the form {0: "person", 7: "truck"}; ids between have no name
+            return tuple(str(own.get(i, i)) for i in range(max(own, default=-1) + 1))
+        return tuple(str(label) for label in own)
+
+    def load(self) -> None:
+        """The model's own `load`, then the check of the classes asked for.
+
+        Raises:
+            ModelError: a class label that the model does not have.
+        """
+        self._forward("load")
+        if self.classes is not None:
+            self._class_ids = class_ids_of(self.classes, self.labels, self.name)
+
+    def warm_up(self) -> None:
+        """The model's own `warm_up`, if it has one."""
+        self._forward("warm_up")
+
+    def close(self) -> None:
+        """The model's own `close`, if it has one."""
+        self._forward("close")
+
+    def infer(self, frames: list[Frame]) -> list[Detections]:
+        """Validated and filtered detections, one per frame.
+
+        Raises:
+            ModelError: the model returned something else, see `check_results`.
+        """
+        results = check_results(self._infer(frames), frames, self.name)
+        if self.classes is not None and self._class_ids is None:
+            self._class_ids = class_ids_of(self.classes, self.labels, self.name)
+        return [
+            result.filter(
+                confidence=self.confidence,
+                classes=self._class_ids,
+                iou=self.iou,
+                max_detections=self.max_detections,
+            )
+            for result in results
+        ]
+
+    def _forward(self, name: str) -> None:
+        method = getattr(self.target, name, None)
+        if method is not None:
+            method()
+
+
+def as_model(
+    candidate: Any,
+    options: Mapping[str, Any] | None = None,
+    *,
+    name: str | None = None,
+    labels: Sequence[str] | None = None,
+    confidence: float | None = None,
+    iou: float | None = None,
+    max_detections: int | None = None,
+    classes: Sequence[int | str] | None = None,
+) -> AdaptedModel:
+    """Make a model of an instance, a class or a plain callable.
+
+    Args:
+        candidate: an object with ``infer(frames)``; a class of such objects; or a callable that takes the frames.
+        options: keyword arguments for the class's constructor, checked against its signature.
+        name: what messages call it; by default the name of the class or function.
+        labels: label table in place of the model's own.
+        confidence, iou, max_detections, classes: filters on every result, see `Detections.filter`.
+
+    Raises:
+        ModelError: saying why this cannot be a model, or which option the constructor does not take.
+    """
+    if isinstance(candidate, AdaptedModel):
+        return candidate
+    if inspect.isclass(candidate):
+        if not callable(getattr(candidate, "infer", None)):
+            raise ModelError(f"class {candidate.__qualname__} has no method infer(self, frames); a model needs one")
+        target = candidate(**check_options(candidate, options or {}))
+    elif options:
+        raise ModelError(
+            f"options {sorted(options)} were given for {_name_of(candidate)}, which is no class: "
+            "options are keyword arguments of a model class's constructor"
+        )
+    else:
+        target = candidate
+    if not hasattr(target, "infer") and not callable(target):
+        raise ModelError(
+            f"{candidate!r} cannot be a model; right is an object or class with infer(frames), or a function of frames"
+        )
+    _check_call(getattr(target, "infer", target))
+    return AdaptedModel(
+        target,
+        name=name,
+        labels=labels,
+        confidence=confidence,
+        iou=iou,
+        max_detections=max_detections,
+        classes=classes,
+    )
+
+
+def class_ids_of(classes: Sequence[int | str], labels: Sequence[str], name: str = "the model") -> frozenset[int]:
+    """Class ids from ids and labels; a text of digits that is no label is an id.
+
+    Raises:
+        ModelError: naming a label that is not in the table, with the nearest that is.
+    """
+    ids = {label: number for number, label in reversed(list(enumerate(labels)))}
+    found = set()
+    for item in classes:
+        if isinstance(item, str) and item in ids:
+            found.add(ids[item])
+        elif isinstance(item, int) or item.isdigit():
+            found.add(int(item))
+        else:
+            near = difflib.get_close_matches(item, labels, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            known = ", ".join(labels[:20]) + (", ..." if len(labels) > 20 else "") or "none"
+            raise ModelError(f"{name} has no class {item!r}{hint} (its classes: {known})")
+    return frozenset(found)
+
+
+def check_options(target: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Check keyword arguments against the signature of a class or function, and return them.
+
+    A text (options come from a command line or a property) is turned into the type of the parameter's default or
+    annotation where that is bool, int or float.
+
+    Raises:
+        ModelError: naming an argument that is unknown (with the known ones), missing, or of the wrong type.
+    """
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):  # a class written in C may not tell
+        return dict(options)
+    kinds = inspect.Parameter
+    takes = {
+        p.name: p for p in signature.parameters.values() if p.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
+    }
+    anything = any(p.kind is kinds.VAR_KEYWORD for p in signature.parameters.values())
+    unknown = [name for name in options if name not in takes]
+    if unknown and not anything:
+        near = difflib.get_close_matches(unknown[0], takes, 1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ModelError(
+            f"{_name_of(target)} has no option {unknown[0]!r}{hint}; its options are: {', '.join(takes) or 'none'}"
+        )
+    missing = [p.name for p in takes.values() if p.default is kinds.empty and p.name not in options]
+    if missing:
+        raise ModelError(f"{_name_of(target)} needs the option {missing[0]!r}; give it as a model option")
+    return {
+        name: _option_value(target, takes[name], value) if name in takes else value for name, value in options.items()
+    }
+
+
+def _option_value(target: Any, parameter: inspect.Parameter, value: Any) -> Any:
+    """A text as the parameter's bool, int or float; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    default, hint = parameter.default, parameter.annotation
+    if isinstance(default, bool) or hint in (bool, "bool"):
+        words = {
+            "true": True,
+            "yes": True,
+            "on": True,
+            "1": True,
+            "false": False,
+            "no": False,
+            "off": False,
+            "0": False,
+        }
+        wanted, known = "true or false", words.get(value.lower())
+        if known is not None:
+            return known
+    elif isinstance(default, (int, float)) or hint in (int, float, "int", "float"):
+        kind = int if isinstance(default, int) or hint in (int, "int") else float
+        wanted = f"a number ({kind.__name__})"
+        try:
+            return kind(value)
+        except ValueError:
+            pass
+    else:
+        return value
+    raise ModelError(f"option {parameter.name!r} of {_name_of(target)} is {value!r}; right is {wanted}")
+
+
+def check_results(results: Any, frames: Sequence[Frame], model: str = "the model") -> list[Detections]:
+    """Turn what a model returned into one validated `Detections` per frame.
+
+    Args:
+        results: what ``infer(frames)`` returned.
+        frames: the frames it was given.
+        model: the model's name for messages.
+
+    Raises:
+        ModelError: saying what came, for which frame, and what would be right.
+    """
+    right = f"right is a list of {len(frames)} Detections, one per frame"
+    if isinstance(results, Detections) or not isinstance(results, (list, tuple)):
+        raise ModelError(f"{model} returned a {type(results).__name__}; {right}")
+    if len(results) != len(frames):
+        raise ModelError(f"{model} returned {len(results)} results for {len(frames)} frames; {right}")
+    return [_check_result(result, frame, model) for result, frame in zip(results, frames, strict=True)]
+
+
+def as_detections(result: Any) -> Detections:
+    """One frame's result as `Detections`: as it is, converted by its shape, or empty for None.
+
+    Raises:
+        ModelError: the result is of none of the known kinds.
+    """
+    if isinstance(result, Detections):
+        return result
+    if result is None:
+        return Detections.empty()
+    if conversions.is_torchvision(result):
+        return Detections.from_torchvision(result)
+    if conversions.is_ultralytics(result):
+        return Detections.from_ultralytics(result)
+    if conversions.is_supervision(result):
+        return Detections.from_supervision(result)
+    raise ModelError(
+        f"it is a {type(result).__name__}; right is Detections, a supervision.Detections, an Ultralytics Results, "
+        "a torchvision dict of boxes, scores and labels, or None"
+    )
+
+
+def _check_result(result: Any, frame: Frame, model: str) -> Detections:
+    try:
+        return as_detections(result).validate((frame.width, frame.height))
+    except ModelError as error:
+        where = f"frame {frame.number} of stream {frame.stream}"
+        raise ModelError(f"{model} returned a wrong result for {where}: {error}") from error
+
+
+def _check_call(function: Any) -> None:
+    """Refuse what cannot be called with one argument, the frames."""
+    if not callable(function):
+        raise ModelError(f"the model's infer is a {type(function).__name__}; right is a method infer(self, frames)")
+    try:
+        inspect.signature(function).bind([])
+    except TypeError as error:
+        raise ModelError(f"{_name_of(function)} cannot be called with the list of frames: {error}") from error
+    except ValueError:  # written in C, without a signature
+        return
+
+
+def _name_of(thing: Any) -> str:
+    return str(getattr(thing, "__qualname__", type(thing).__qualname__))
