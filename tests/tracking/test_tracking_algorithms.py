@@ -1,0 +1,62 @@
+"""Algorithm names and their options: what is refused, and with which words."""
+
+import pytest
+import trackers
+
+from sluice.errors import ConfigurationError
+from sluice.tracking import ALGORITHMS, Settings, StreamTracker, parse_options, reads_pixels
+from sluice.tracking.algorithms import make_tracker
+
+
+def test_the_table_lists_every_tracker_of_the_library():
+    shipped = {name for name in trackers.__all__ if name.endswith("Tracker")}
+    assert {row.class_name for row in ALGORITHMS.values()} == shipped
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_can_be_made(name):
+    assert type(make_tracker(name, parse_options(name, "lost_track_buffer=45"))).__name__ == ALGORITHMS[name].class_name
+
+
+def test_values_take_the_type_of_the_default():
+    options = parse_options("botsort", " lost_track_buffer=60, frame_rate = 25 ,enable_cmc=False,cmc_method=orb,")
+    assert options == {"lost_track_buffer": 60, "frame_rate": 25.0, "enable_cmc": False, "cmc_method": "orb"}
+    assert isinstance(options["frame_rate"], float)
+    assert parse_options("sort", "") == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("deepsort", "", "algorithm 'deepsort' is not known; there are: bytetrack, sort, ocsort"),
+        ("sort", "buffer=3", "sort has no option 'buffer' that can be set as text; it has: lost_track_buffer"),
+        ("sort", "lost_track_buffer", "is not key=value"),
+        ("sort", "=3", "is not key=value"),
+        ("sort", "lost_track_buffer=2.5", "a whole number such as 30 would be right"),
+        ("sort", "frame_rate=fast", "a number such as 30.0 would be right"),
+        ("botsort", "enable_cmc=1", "true or false would be right"),
+        ("bytetrack", "iou=giou", "has no option 'iou' that can be set as text"),
+    ],
+)
+def test_wrong_options_are_refused_by_name(name, text, words):
+    with pytest.raises(ConfigurationError, match=words.replace("(", r"\(")):
+        parse_options(name, text)
+
+
+def test_values_that_the_library_refuses_are_refused_with_its_reason():
+    with pytest.raises(
+        ConfigurationError, match=r"bytetrack refuses its options.*frame_rate must be a finite positive"
+    ):
+        StreamTracker(Settings("bytetrack", {"frame_rate": 0.0}))
+
+
+def test_only_algorithms_that_follow_the_camera_read_pixels():
+    assert {name: reads_pixels(name, {}) for name in ALGORITHMS} == {
+        "bytetrack": None,
+        "sort": None,
+        "ocsort": None,
+        "botsort": "bgr",
+        "cbiou": None,
+        "mcbyte": "rgb",
+    }
+    assert reads_pixels("botsort", {"enable_cmc": False}) is None
