@@ -1,0 +1,78 @@
+"""The C functions of native/surface.c and native/dlpack.c with their types; every call releases the GIL."""
+
+import ctypes
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.contract._native import library
+from sluice.errors import ContractError
+
+_ERROR_BYTES = 512
+
+
+class RawFrameStruct(ctypes.Structure):
+    """``RawFrame`` of surface.c: one raw buffer and what it is."""
+
+    _fields_ = (
+        ("buffer", ctypes.c_void_p),
+        ("info", ctypes.c_void_p),
+        ("tag", ctypes.c_uint64),
+        ("color_format", ctypes.c_uint32),
+        ("on_cuda", ctypes.c_uint32),
+    )
+
+
+@dataclass(frozen=True)
+class PixelFunctions:
+    """Callables of the C library. Buffers are addresses; those returned are references the caller owns.
+
+    The ones that can fail end with (error text, its room), which `call` supplies.
+    """
+
+    counter: Callable[[int], int]
+    count_copy: Callable[[], None]
+    batch_raw: Callable[..., int]
+    batch_single: Callable[..., int]
+    batch_surfaces: Callable[..., int]
+    batch_read: Callable[..., int]
+    batch_original: Callable[[int, int], int | None]
+    is_readable: Callable[[int, int], int]
+
+
+@functools.cache
+def functions() -> PixelFunctions:
+    """Return the functions of the loaded library."""
+    lib = library()
+    pointer, unsigned, size, text = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_char_p
+
+    def declare(name: str, result: Any, *arguments: Any) -> Any:
+        function = getattr(lib, f"sluice_{name}")
+        function.restype, function.argtypes = result, arguments
+        return function
+
+    failing = (text, size)
+    return PixelFunctions(
+        counter=declare("counter", ctypes.c_int64, ctypes.c_int),
+        count_copy=declare("count_copy", None),
+        batch_raw=declare("batch_raw", ctypes.c_int, pointer, pointer, unsigned, unsigned, *failing),
+        batch_single=declare("batch_single", ctypes.c_int, pointer, pointer, *failing),
+        batch_surfaces=declare("batch_surfaces", ctypes.c_int, pointer, pointer, unsigned, unsigned, *failing),
+        batch_read=declare("batch_read", ctypes.c_int, pointer, pointer, pointer, unsigned, pointer, *failing),
+        batch_original=declare("batch_original", pointer, pointer, unsigned),
+        is_readable=declare("is_readable", ctypes.c_int, pointer, size),
+    )
+
+
+def call(function: Callable[..., int], *arguments: Any, failed: int = 0) -> int:
+    """Call a C function that can fail and return its result.
+
+    Raises:
+        ContractError: it returned `failed`, with the reason it gave.
+    """
+    error = ctypes.create_string_buffer(_ERROR_BYTES)
+    result = function(*arguments, error, _ERROR_BYTES)
+    if result == failed:
+        raise ContractError(error.value.decode(errors="replace"))
+    return result

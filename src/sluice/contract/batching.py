@@ -1,0 +1,164 @@
+"""Batches: many frames in one ``Gst.Buffer``, whose memory is an NvBufSurface and owns the frames it points to.
+
+Nothing is copied. The frames of a batch live until the last holder of its memory is gone, in whatever buffer the memory
+has been moved to, and are then unmapped and released from C on whichever thread that happens. Host batches travel under
+the caps feature ``memory:SluiceSurface``; a batch of NvBufSurfaces stays ``memory:NVMM``.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
+from sluice.contract._pixels import RawFrameStruct, call, functions
+from sluice.contract.formats import FORMATS, FrameFormat
+from sluice.contract.gstref import buffer_address, unref, wrap
+from sluice.errors import ContractError
+
+SURFACE_FEATURE = "memory:SluiceSurface"
+NVMM_FEATURE = "memory:NVMM"
+CUDA_FEATURE = "memory:CUDAMemory"
+MAX_CAPACITY = 1024
+"""The largest ``batch-size`` that ``nvstreammux`` takes."""
+
+
+def make_batch(frames: Sequence[tuple[Gst.Buffer, Any]], capacity: int) -> Gst.Buffer:
+    """Return a new buffer whose only memory is the batch of the given frames, in their order.
+
+    Args:
+        frames: (buffer, format) pairs. The format is a `FrameFormat` (cheapest: made once per CAPS event), a
+            ``GstVideo.VideoInfo`` (system memory), or None for a buffer that maps to an NvBufSurface already (NVMM, or
+            a batch): its surfaces are taken over as they are. The kinds do not mix in one batch.
+        capacity: ``batchSize`` of the batch; the frames fill the first places.
+
+    The batch has no timestamps; those and its metadata are the caller's. Each incoming buffer is referenced by the
+    batch's memory, raw ones also stay mapped for reading. A frame whose planes are not in one allocation is copied,
+    and counted in `sluice.contract.counters`.
+
+    Raises:
+        ContractError: too many frames, kinds mixed, or a frame that is not what its format says, by its index.
+    """
+    surfaces = check_frames(frames, capacity)
+    batch = Gst.Buffer.new()
+    if surfaces:
+        fill_surfaces(batch, [buffer for buffer, _ in frames], capacity)
+    else:
+        fill_raw(batch, frames, capacity)
+    return batch
+
+
+def check_frames(frames: Sequence[tuple[Gst.Buffer, Any]], capacity: int) -> bool:
+    """Return whether the frames are NvBufSurfaces already (True) or raw video (False).
+
+    Raises:
+        ContractError: the capacity is impossible, or the kinds are mixed.
+    """
+    if not 1 <= capacity <= MAX_CAPACITY or len(frames) > capacity:
+        raise ContractError(
+            f"{len(frames)} frames do not make a batch of capacity {capacity}; "
+            f"the capacity is 1 to {MAX_CAPACITY} and at least the number of frames"
+        )
+    bare = sum(format is None for _, format in frames)
+    if bare and bare != len(frames):
+        raise ContractError(
+            f"{bare} of {len(frames)} frames are NvBufSurfaces and the others raw video; a batch has one kind"
+        )
+    return bare > 0
+
+
+def fill_raw(batch: Gst.Buffer, frames: Sequence[tuple[Gst.Buffer, Any]], capacity: int) -> None:
+    """Append the batch memory of raw frames to a buffer; `make_batch` without the choice of kind."""
+    structs = (RawFrameStruct * max(len(frames), 1))(*(raw_struct(buffer, format) for buffer, format in frames))
+    call(functions().batch_raw, buffer_address(batch), structs, len(frames), capacity)
+
+
+def fill_surfaces(batch: Gst.Buffer, buffers: Sequence[Gst.Buffer], capacity: int) -> None:
+    """Append the batch memory of buffers that map to NvBufSurfaces; `make_batch` without the choice of kind."""
+    addresses = (ctypes.c_void_p * max(len(buffers), 1))(*map(buffer_address, buffers))
+    call(functions().batch_surfaces, buffer_address(batch), addresses, len(buffers), capacity)
+
+
+def raw_struct(buffer: Gst.Buffer, format: Any) -> tuple[int, int, int, int, int]:
+    """Return the fields of the C description of one raw frame; the buffer and the format must outlive its use."""
+    known = FrameFormat.of(format)
+    return buffer_address(buffer), known.address, known.tag, known.color_format, known.on_cuda
+
+
+def original_buffer(batch: Gst.Buffer, index: int) -> Gst.Buffer:
+    """Return the very buffer that surface `index` of a batch came in with (or its copy, where the frame was drawn on).
+
+    Raises:
+        ContractError: the buffer is not a batch made here, or has no such surface.
+    """
+    found = functions().batch_original(buffer_address(batch), index) if index >= 0 else None
+    if found is None:
+        raise ContractError(
+            f"there is no buffer for surface {index}: the batch was not made by sluicemux, or has fewer surfaces"
+        )
+    buffer = wrap(found)
+    unref(found)
+    return buffer
+
+
+def surface_caps(batch_size: int, framerate: tuple[int, int] = (0, 1)) -> Gst.Caps:
+    """Return the caps of host batches: a batch size and no format, since each surface has its own."""
+    return Gst.Caps.from_string(
+        f"video/x-raw({SURFACE_FEATURE}), batch-size=(int){batch_size}, framerate=(fraction){framerate[0]}/{framerate[1]}"
+    )
+
+
+def nvmm_caps(
+    format: str,
+    width: int,
+    height: int,
+    batch_size: int,
+    framerate: tuple[int, int] = (0, 1),
+    *,
+    memory_type: str | None = None,
+    gpu_id: int = 0,
+) -> Gst.Caps:
+    """Return the caps of batches in NvBufSurfaces of one format, as ``nvstreammux`` sends them.
+
+    Args:
+        format: GStreamer's format name.
+        width: of the surfaces when the mux scales, else of the first stream's.
+        height: see width.
+        batch_size: the capacity.
+        framerate: of the first stream.
+        memory_type: ``nvbuf-memory-type``: nvbuf-mem-system, -cuda-device, -cuda-pinned, -cuda-unified; left out if None.
+        gpu_id: ``gpu-id``.
+    """
+    kind = f", nvbuf-memory-type=(string){memory_type}" if memory_type else ""
+    return Gst.Caps.from_string(
+        f"video/x-raw({NVMM_FEATURE}), format=(string){format}, width=(int){width}, height=(int){height}, "
+        f"framerate=(fraction){framerate[0]}/{framerate[1]}, batch-size=(int){batch_size}, "
+        f"num-surfaces-per-frame=(int)1, gpu-id=(int){gpu_id}{kind}"
+    )
+
+
+def raw_caps_template() -> Gst.Caps:
+    """Return the caps of single frames that can be batched: the raw formats in system and in CUDA memory."""
+    formats = ", ".join(FORMATS)
+    return Gst.Caps.from_string(
+        f"video/x-raw, format=(string){{ {formats} }}; video/x-raw({CUDA_FEATURE}), format=(string){{ {formats} }}"
+    )
+
+
+def memory_feature(caps: Gst.Caps) -> str:
+    """Return which memory caps name: `SURFACE_FEATURE`, `NVMM_FEATURE`, `CUDA_FEATURE` or "memory:SystemMemory".
+
+    Raises:
+        ContractError: none of these.
+    """
+    features = caps.get_features(0)
+    for feature in (SURFACE_FEATURE, NVMM_FEATURE, CUDA_FEATURE, "memory:SystemMemory"):
+        if features.contains(feature):
+            return feature
+    raise ContractError(
+        f"video in {features.to_string()} cannot be read; system memory, {CUDA_FEATURE}, {NVMM_FEATURE} and "
+        f"{SURFACE_FEATURE} can"
+    )
