@@ -1,0 +1,181 @@
+"""A picture to draw on: its planes, filled and blended in place, whatever the pixel format."""
+
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from sluice.contract.formats import Matrix
+from sluice.drawing.color import Bytes4, components
+from sluice.errors import ConfigurationError
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class PlaneLayout(NamedTuple):
+    """Which components a plane interleaves, and by how many powers of two it is smaller than the picture."""
+
+    components: str
+    shift_x: int = 0
+    shift_y: int = 0
+
+
+# GStreamer's names. A padding byte (x) is treated as alpha: writing 255 there does no harm.
+FORMATS: dict[str, tuple[PlaneLayout, ...]] = {
+    "I420": (PlaneLayout("y"), PlaneLayout("u", 1, 1), PlaneLayout("v", 1, 1)),
+    "NV12": (PlaneLayout("y"), PlaneLayout("uv", 1, 1)),
+    "YUY2": (PlaneLayout("y"), PlaneLayout("u", 1, 0), PlaneLayout("v", 1, 0)),
+    "GRAY8": (PlaneLayout("y"),),
+    "RGB": (PlaneLayout("rgb"),),
+    "BGR": (PlaneLayout("bgr"),),
+    "RGBA": (PlaneLayout("rgba"),),
+    "BGRA": (PlaneLayout("bgra"),),
+    "RGBx": (PlaneLayout("rgba"),),
+    "BGRx": (PlaneLayout("bgra"),),
+}
+
+
+class Stamp(NamedTuple):
+    """A coverage and a colour made ready for one format: what each plane keeps (of 255) and what is added to it.
+
+    `left` and `top` are where the arrays begin in the picture, always even so that chroma samples fall into place.
+    """
+
+    left: int
+    top: int
+    planes: tuple[tuple[Bytes, Bytes], ...]
+
+
+class _Plane(NamedTuple):
+    pixels: Bytes  # (h, w, c), no copy
+    layout: PlaneLayout
+
+
+class Canvas:
+    """The planes of one picture, written in place.
+
+    Colours are blended over the picture as if it were opaque; where it has an alpha channel, drawing makes it opaque.
+    A chroma sample that a filled box touches takes the box's colour whole.
+    """
+
+    def __init__(
+        self,
+        pixel_format: str,
+        planes: list[Bytes],
+        width: int,
+        height: int,
+        *,
+        matrix: Matrix = Matrix.BT601,
+        full_range: bool = False,
+    ) -> None:
+        """Wrap uint8 planes of shape (h, w) or (h, w, c), rows at any pitch; YUY2's is (h, w rounded up to even, 2).
+
+        Matrix and range say how colours become Y'CbCr; RGB formats do without. Raises ConfigurationError for another
+        format, or planes that it does not have.
+        """
+        if pixel_format not in FORMATS:
+            raise ConfigurationError(
+                f"cannot draw on {pixel_format}; formats that can be drawn on: {', '.join(FORMATS)}"
+            )
+        layouts = FORMATS[pixel_format]
+        views = _packed_planes(planes[0]) if pixel_format == "YUY2" else planes
+        if len(views) != len(layouts):
+            raise ConfigurationError(f"{pixel_format} has {len(layouts)} planes, not {len(views)}")
+        self.format = pixel_format
+        self.width = width
+        self.height = height
+        self._matrix = matrix
+        self._full_range = full_range
+        self._planes = [_Plane(_three_dimensional(p, n.components), n) for p, n in zip(views, layouts, strict=True)]
+
+    @property
+    def color_space(self) -> tuple[str, Matrix, bool]:
+        """Format, matrix and range: stamps made on one canvas fit every other canvas with the same three."""
+        return self.format, self._matrix, self._full_range
+
+    def fill(self, left: int, top: int, right: int, bottom: int, color: Bytes4) -> None:
+        """Fill the part of [left, right) x [top, bottom) that lies in the picture, blending by the colour's alpha."""
+        left, top = max(left, 0), max(top, 0)
+        right, bottom = min(right, self.width), min(bottom, self.height)
+        if left >= right or top >= bottom or color[3] == 0:
+            return
+        values = components(color, self._matrix, self._full_range)
+        for pixels, (names, shift_x, shift_y) in self._planes:
+            region = pixels[
+                top >> shift_y : (bottom + shift_y) >> shift_y, left >> shift_x : (right + shift_x) >> shift_x
+            ]
+            plane_color = [values[name] for name in names]
+            if color[3] == 255:
+                region[...] = plane_color if len(plane_color) > 1 else plane_color[0]
+            else:
+                _tint(region, plane_color, color[3])
+
+    def stamp(self, coverage: Bytes, left: int, top: int, color: Bytes4) -> Stamp:
+        """Prepare a coverage map, uint8 [h, w] with 255 for fully covered, whose first pixel is (left, top)."""
+        odd_x, odd_y = left & 1, top & 1
+        height, width = coverage.shape
+        even = np.zeros((height + odd_y + 1 & ~1, width + odd_x + 1 & ~1), np.uint8)
+        even[odd_y : odd_y + height, odd_x : odd_x + width] = coverage
+        weight = even if color[3] == 255 else cv2.convertScaleAbs(even, alpha=color[3] / 255.0)
+        values = components(color, self._matrix, self._full_range)
+        planes = tuple(_stamp_plane(weight, layout, values) for _, layout in self._planes)
+        return Stamp(left - odd_x, top - odd_y, planes)
+
+    def paste(self, stamp: Stamp, dx: int = 0, dy: int = 0) -> None:
+        """Blend a stamp, moved by (dx, dy) pixels, both even; what falls outside the picture is left out."""
+        left, top = stamp.left + dx, stamp.top + dy
+        for (pixels, (_, shift_x, shift_y)), (keep, add) in zip(self._planes, stamp.planes, strict=True):
+            x, y = left >> shift_x, top >> shift_y
+            x0, y0 = max(x, 0), max(y, 0)
+            x1, y1 = min(x + keep.shape[1], pixels.shape[1]), min(y + keep.shape[0], pixels.shape[0])
+            if x0 >= x1 or y0 >= y1:
+                continue
+            region = pixels[y0:y1, x0:x1]
+            part = slice(y0 - y, y1 - y), slice(x0 - x, x1 - x)
+            blended = cv2.add(
+                cv2.multiply(_two_dimensional(region), _two_dimensional(keep[part]), scale=1 / 255.0),
+                _two_dimensional(add[part]),
+            )
+            region[...] = blended.reshape(region.shape)
+
+
+def _three_dimensional(plane: Bytes, names: str) -> Bytes:
+    channels = plane.shape[2] if plane.ndim == 3 else 1
+    if channels != len(names) or plane.dtype != np.uint8:
+        raise ConfigurationError(
+            f"a plane of {'/'.join(names)} is uint8 with {len(names)} values a pixel, not {plane.dtype} {plane.shape}"
+        )
+    return plane if plane.ndim == 3 else plane[:, :, np.newaxis]
+
+
+def _two_dimensional(pixels: Bytes) -> Bytes:
+    """Rows of bytes: cv2 then works on any number of channels alike."""
+    height, width, channels = pixels.shape
+    return pixels.reshape(height, width * channels)
+
+
+def _packed_planes(packed: Bytes) -> list[Bytes]:
+    """Y, U and V of YUY2 as strided views: two pixels share the four bytes Y0 U Y1 V."""
+    return [packed[:, :, 0], packed[:, 0::2, 1], packed[:, 1::2, 1]]
+
+
+def _tint(region: Bytes, plane_color: list[int], alpha: int) -> None:
+    """Blend one colour over a region: every byte has a new value that depends on nothing else, so look it up."""
+    before = np.arange(256)
+    for channel, value in enumerate(plane_color):
+        table = ((before * (255 - alpha) + value * alpha + 127) // 255).astype(np.uint8)
+        region[:, :, channel] = cv2.LUT(region[:, :, channel], table)
+
+
+def _stamp_plane(weight: Bytes, layout: PlaneLayout, values: dict[str, int]) -> tuple[Bytes, Bytes]:
+    """What to keep and what to add, (h, w, c), for a plane of this layout."""
+    height, width = weight.shape
+    if layout.shift_x or layout.shift_y:
+        smaller = (width >> layout.shift_x, height >> layout.shift_y)
+        weight = cv2.resize(weight, smaller, interpolation=cv2.INTER_AREA)
+    scaled = np.arange(256)
+    tables = [((scaled * values[name] + 127) // 255).astype(np.uint8) for name in layout.components]
+    add = [cv2.LUT(weight, table) for table in tables]
+    keep = cv2.bitwise_not(weight)
+    return np.dstack([keep] * len(add)), np.dstack(add)

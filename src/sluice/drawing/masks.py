@@ -1,0 +1,40 @@
+"""Segmentation masks stretched over the boxes they belong to."""
+
+import numpy as np
+import numpy.typing as npt
+
+MASK_ALPHA = 127
+"""How strongly a mask tints the picture, of 255 (nvll_osd)."""
+
+
+def mask_coverage(
+    data: npt.NDArray[np.float32], threshold: float, box: tuple[int, int, int, int], width: int, height: int
+) -> npt.NDArray[np.uint8]:
+    """Stretch a float [H, W] mask over a box (left, top, right, bottom) and cut out what lies in the picture.
+
+    Values above the threshold become MASK_ALPHA, all others and NaN 0; between the four nearest values it is
+    interpolated, with pixel centres aligned, as nvll_osd does. Only visible pixels are computed, however large the box.
+    Returns uint8 [h, w], empty when nothing is visible, whose first pixel is (max(left, 0), max(top, 0)).
+    """
+    left, top, right, bottom = box
+    columns = np.arange(max(left, 0), min(right, width))
+    rows = np.arange(max(top, 0), min(bottom, height))
+    if not columns.size or not rows.size:
+        return np.zeros((0, 0), np.uint8)
+    binary = (data > threshold).astype(np.float32) * MASK_ALPHA
+    above, below, down = _neighbours(rows - top, bottom - top, data.shape[0])
+    before, after, across = _neighbours(columns - left, right - left, data.shape[1])
+    down = down[:, np.newaxis]
+    stretched = binary[above] * (1.0 - down) + binary[below] * down
+    stretched = stretched[:, before] * (1.0 - across) + stretched[:, after] * across
+    coverage: npt.NDArray[np.uint8] = stretched.astype(np.uint8)
+    return coverage
+
+
+def _neighbours(
+    pixels: npt.NDArray[np.int64], extent: int, samples: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """For each pixel of a box the two nearest samples of a mask along one axis, and the weight of the second."""
+    position = np.clip((pixels + 0.5) * samples / extent - 0.5, 0, samples - 1)
+    first = position.astype(np.int64)
+    return first, np.minimum(first + 1, samples - 1), (position - first).astype(np.float32)

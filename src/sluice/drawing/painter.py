@@ -1,0 +1,209 @@
+"""Draws an overlay onto a canvas, in nvdsosd's order: rectangles, masks, texts, lines, arrows, circles."""
+
+import math
+
+import numpy as np
+
+from sluice.drawing import outlines
+from sluice.drawing.cache import BoundedCache
+from sluice.drawing.canvas import Bytes, Canvas, Stamp
+from sluice.drawing.color import Bytes4, to_bytes
+from sluice.drawing.masks import mask_coverage
+from sluice.drawing.shapes import (
+    MAX_BORDER_WIDTH,
+    MAX_FONT_SIZE,
+    MIN_FONT_SIZE,
+    Arrow,
+    ArrowHead,
+    Circle,
+    Line,
+    Mask,
+    Overlay,
+    Rectangle,
+    Rgba,
+    Text,
+)
+from sluice.drawing.text import render
+
+# Everything nearer than this to the origin is placed exactly; what lies farther out is outside any picture.
+_FAR = 1 << 16
+
+# Half the opening and the length of an arrow's head (nvll_osd: 15 degrees, 10 % of the arrow).
+_HEAD_ANGLE = math.radians(15.0)
+_HEAD_LENGTH = 0.1
+
+# Below this many degrees a box counts as not rotated (nvll_osd).
+_MIN_ROTATION = 0.001
+
+_GLYPH_BYTES = 8 << 20
+_STAMP_BYTES = 32 << 20
+
+
+class Painter:
+    """Draws overlays and keeps the texts it rendered last, within fixed bounds. Not for use by two threads at once."""
+
+    def __init__(self) -> None:
+        self._glyphs: BoundedCache[Bytes] = BoundedCache(_GLYPH_BYTES)
+        self._stamps: BoundedCache[Stamp] = BoundedCache(_STAMP_BYTES)
+
+    def draw(self, canvas: Canvas, overlay: Overlay) -> None:
+        """Draw all of the overlay, clipped to the picture.
+
+        Shapes with a NaN in their geometry or no extent are skipped. Never raises for what the values are.
+        """
+        for rectangle in overlay.rectangles:
+            _rectangle(canvas, rectangle)
+        for mask in overlay.masks:
+            _mask(canvas, mask)
+        for text in overlay.texts:
+            self._text(canvas, text)
+        for line in overlay.lines:
+            _line(canvas, line)
+        for arrow in overlay.arrows:
+            _arrow(canvas, arrow)
+        for circle in overlay.circles:
+            _circle(canvas, circle)
+
+    def _text(self, canvas: Canvas, text: Text) -> None:
+        """The padding around the glyphs is half the font size at the sides, a quarter above and below."""
+        if text.size <= 0 or math.isnan(text.x) or math.isnan(text.y):
+            return
+        size = min(max(int(text.size), MIN_FONT_SIZE), MAX_FONT_SIZE)
+        left, top = max(_whole(text.x), 0), max(_whole(text.y), 0)
+        if left >= canvas.width or top >= canvas.height:
+            return
+        key = (text.text, text.font, size)
+        glyphs = self._glyphs.get(key, lambda: _sized(render(*key)))
+        side, above = size // 2, size // 4
+        if text.background is not None:
+            right, bottom = left + glyphs.shape[1] + 2 * side, top + glyphs.shape[0] + 2 * above
+            canvas.fill(left, top, right, bottom, to_bytes(text.background))
+        if not glyphs.size:
+            return
+        left, top = left + side, top + above
+        odd_x, odd_y = left & 1, top & 1
+        color = to_bytes(text.color)
+        stamp_key = (key, color, odd_x, odd_y, canvas.color_space)
+        stamp = self._stamps.get(stamp_key, lambda: _stamp(canvas, glyphs, odd_x, odd_y, color))
+        canvas.paste(stamp, left - odd_x, top - odd_y)
+
+
+def _sized(glyphs: Bytes) -> tuple[Bytes, int]:
+    return glyphs, glyphs.nbytes
+
+
+def _stamp(canvas: Canvas, glyphs: Bytes, left: int, top: int, color: Bytes4) -> tuple[Stamp, int]:
+    stamp = canvas.stamp(glyphs, left, top, color)
+    return stamp, sum(keep.nbytes + add.nbytes for keep, add in stamp.planes)
+
+
+def _whole(value: float) -> int:
+    """Towards zero, as nvdsosd does, and no farther out than any picture reaches. The value must not be NaN."""
+    return int(min(max(value, -_FAR), _FAR))
+
+
+def _no_place(*values: float) -> bool:
+    return any(math.isnan(v) for v in values)
+
+
+def _rectangle(canvas: Canvas, box: Rectangle) -> None:
+    if _no_place(box.left, box.top, box.width, box.height) or box.width <= 0 or box.height <= 0:
+        return
+    left, top = _whole(box.left), _whole(box.top)
+    right, bottom = _whole(box.width + left), _whole(box.height + top)
+    border = min(max(int(box.border_width), 0), MAX_BORDER_WIDTH)
+    if math.isfinite(box.rotation_angle) and abs(box.rotation_angle) > _MIN_ROTATION:
+        _rotated(canvas, box, (left, top, right, bottom), border)
+        return
+    if box.background is not None:
+        canvas.fill(left, top, right, bottom, to_bytes(box.background))
+    if border == 0:
+        return
+    color = to_bytes(box.border_color)
+    outside = border // 2
+    x0, y0, x1, y1 = left - outside, top - outside, right + outside, bottom + outside
+    if x1 - x0 <= 2 * border or y1 - y0 <= 2 * border:
+        canvas.fill(x0, y0, x1, y1, color)
+        return
+    canvas.fill(x0, y0, x1, y0 + border, color)
+    canvas.fill(x0, y1 - border, x1, y1, color)
+    canvas.fill(x0, y0 + border, x0 + border, y1 - border, color)
+    canvas.fill(x1 - border, y0 + border, x1, y1 - border, color)
+
+
+def _rotated(canvas: Canvas, box: Rectangle, corners: tuple[int, int, int, int], border: int) -> None:
+    left, top, right, bottom = corners
+    center = (left + right) // 2, (top + bottom) // 2
+    width, height = right - left, bottom - top
+    if box.background is not None:
+        inside = outlines.box(center, width, height, box.rotation_angle)
+        _blend(canvas, outlines.filled(inside, canvas.width, canvas.height), box.background)
+    if border:
+        outer = outlines.box(center, width + border, height + border, box.rotation_angle)
+        inner = outlines.box(center, width - border, height - border, box.rotation_angle)
+        _blend(canvas, outlines.filled(outer, canvas.width, canvas.height, hole=inner), box.border_color)
+
+
+def _mask(canvas: Canvas, mask: Mask) -> None:
+    if _no_place(mask.left, mask.top, mask.width, mask.height) or not mask.data.size:
+        return
+    left, top = _whole(mask.left), _whole(mask.top)
+    box = left, top, _whole(mask.width + left), _whole(mask.height + top)
+    coverage = mask_coverage(mask.data, mask.threshold, box, canvas.width, canvas.height)
+    opaque = (*mask.color[:3], 1.0)
+    if coverage.size:
+        _blend(canvas, [outlines.Coverage(max(left, 0), max(top, 0), coverage)], opaque)
+
+
+def _line(canvas: Canvas, line: Line) -> None:
+    width = min(int(line.width), MAX_BORDER_WIDTH)
+    if width <= 0 or _no_place(line.x1, line.y1, line.x2, line.y2):
+        return
+    start = _whole(line.x1), _whole(line.y1)
+    _stroke(canvas, start, (_whole(line.x2), _whole(line.y2)), width, line.color)
+
+
+def _stroke(canvas: Canvas, start: tuple[float, float], end: tuple[float, float], width: int, color: Rgba) -> None:
+    outline = outlines.stroke(start, end, width)
+    _blend(canvas, outlines.filled(outline, canvas.width, canvas.height), color)
+
+
+def _arrow(canvas: Canvas, arrow: Arrow) -> None:
+    """The shaft, and for each head two short strokes back from its tip."""
+    width = min(int(arrow.width), MAX_BORDER_WIDTH)
+    if width <= 0 or _no_place(arrow.x1, arrow.y1, arrow.x2, arrow.y2):
+        return
+    start = _whole(arrow.x1), _whole(arrow.y1)
+    end = _whole(arrow.x2), _whole(arrow.y2)
+    _stroke(canvas, start, end, width, arrow.color)
+    tips = []
+    if arrow.head in (ArrowHead.START, ArrowHead.BOTH):
+        tips.append((start, end))
+    if arrow.head in (ArrowHead.END, ArrowHead.BOTH):
+        tips.append((end, start))
+    for tip, tail in tips:
+        direction = math.atan2(tail[1] - tip[1], tail[0] - tip[0])
+        length = _HEAD_LENGTH * math.dist(tip, tail)
+        for angle in (direction - _HEAD_ANGLE, direction + _HEAD_ANGLE):
+            side = tip[0] + length * math.cos(angle), tip[1] + length * math.sin(angle)
+            _stroke(canvas, tip, side, width, arrow.color)
+
+
+def _circle(canvas: Canvas, circle: Circle) -> None:
+    if _no_place(circle.x, circle.y, circle.radius) or circle.radius <= 0:
+        return
+    center, radius = (_whole(circle.x), _whole(circle.y)), _whole(circle.radius)
+    width = min(int(circle.width) or 2, MAX_BORDER_WIDTH)
+    if circle.background is not None:
+        disc = outlines.circle(center, radius)
+        _blend(canvas, outlines.filled(disc, canvas.width, canvas.height), circle.background)
+    if width > 0:
+        outer, inner = (outlines.circle(center, radius + width * half) for half in (0.5, -0.5))
+        _blend(canvas, outlines.filled(outer, canvas.width, canvas.height, hole=inner), circle.color)
+
+
+def _blend(canvas: Canvas, parts: list[outlines.Coverage], color: Rgba) -> None:
+    value = to_bytes(color)
+    if value[3]:
+        for left, top, coverage in parts:
+            canvas.paste(canvas.stamp(np.ascontiguousarray(coverage), left, top, value))
