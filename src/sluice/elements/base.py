@@ -18,10 +18,13 @@ gi.require_version("GstBase", "1.0")
 from gi.repository import Gst, GstBase
 
 from sluice.elements import queries
+from sluice.elements.events import event_type
 from sluice.elements.fifo import Entry, Fifo
 from sluice.elements.flow import push, push_address, release
 from sluice.elements.guard import guarded, post_error
 from sluice.errors import ConfigurationError, SluiceError
+
+_SERIALIZED = int(Gst.EventTypeFlags.SERIALIZED)  # a bit of the event's type number
 
 __all__ = [
     "InFlightElement",
@@ -136,7 +139,7 @@ class SourceTaskElement(_Lifecycle, Gst.Element):  # type: ignore[misc]
 
 @guarded(failure=False)
 def _src_event(_pad: Gst.Pad, parent: SourceTaskElement, event: Gst.Event) -> bool:
-    if event.type == Gst.EventType.QOS and not parent.passes_qos():
+    if event_type(event) == Gst.EventType.QOS and not parent.passes_qos():
         return True
     return parent.on_src_event(event)
 
@@ -278,7 +281,7 @@ class InFlightElement(SourceTaskElement):
     def _push_event(self, event: Gst.Event) -> None:
         """Push a serialized event; at EOS after a failed push, say so as nobody's chain call is left to carry it."""
         refused = (Gst.FlowReturn.NOT_LINKED, Gst.FlowReturn.NOT_NEGOTIATED)
-        if event.type == Gst.EventType.EOS and self._flow in refused:
+        if event_type(event) == Gst.EventType.EOS and self._flow in refused:
             text = f"the stream ended after downstream had refused a buffer: {self._flow.value_nick}"
             post_error(self, SluiceError(text))
         self.srcpad.push_event(event)
@@ -322,19 +325,20 @@ def _sink_chain(pad: Gst.Pad, parent: InFlightElement, buffer: Gst.Buffer) -> Gs
 
 @guarded(failure=False)
 def _sink_event(_pad: Gst.Pad, parent: InFlightElement, event: Gst.Event) -> bool:
-    if event.type == Gst.EventType.FLUSH_START:
+    kind = event_type(event)
+    if kind == Gst.EventType.FLUSH_START:
         parent._fifo.flush()
         return bool(parent.srcpad.push_event(event))
-    if event.type == Gst.EventType.FLUSH_STOP:
+    if kind == Gst.EventType.FLUSH_STOP:
         parent._fifo.settle()
         parent.on_flush()
         parent._flow = Gst.FlowReturn.OK
         done = parent.srcpad.push_event(event)
         parent._fifo.resume()
         return bool(done)
-    if not event.type.get_flags(event.type) & Gst.EventTypeFlags.SERIALIZED:
+    if not kind & _SERIALIZED:
         return bool(parent.srcpad.push_event(event))
-    if event.type == Gst.EventType.CAPS:
+    if kind == Gst.EventType.CAPS:
         caps = event.parse_caps()
         outgoing = parent.on_caps(caps)
         parent._caps = caps
@@ -401,6 +405,6 @@ class InPlaceElement(_Lifecycle, GstBase.BaseTransform):  # type: ignore[misc]
 @guarded(Gst.PadProbeReturn.OK)
 def _drop_qos(pad: Gst.Pad, info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:
     element = pad.get_parent_element()
-    if info.get_event().type == Gst.EventType.QOS and element is not None and not element.passes_qos():
+    if event_type(info.get_event()) == Gst.EventType.QOS and element is not None and not element.passes_qos():
         return Gst.PadProbeReturn.DROP
     return Gst.PadProbeReturn.OK

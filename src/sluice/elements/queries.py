@@ -1,6 +1,4 @@
-"""Answers to the queries that every element needs: latency, allocation, and NVIDIA's custom ones."""
-
-from typing import Any
+"""Answers to the queries that every element needs: latency and allocation."""
 
 import gi
 
@@ -33,11 +31,3 @@ def raise_pool_minimum(query: Gst.Query, buffers: int) -> bool:
         pool, size, minimum, maximum = query.parse_nth_allocation_pool(index)
         query.set_nth_allocation_pool(index, pool, size, minimum + buffers, maximum + buffers if maximum else 0)
     return bool(query.get_n_allocation_pools())
-
-
-def answer_structure(query: Gst.Query, fields: dict[str, Any]) -> bool:
-    """Write fields into the structure of a custom query; True, the answer of a query function."""
-    structure = query.writable_structure()
-    for name, value in fields.items():
-        structure.set_value(name, value)
-    return True
