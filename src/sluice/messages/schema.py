@@ -1,0 +1,196 @@
+"""Sluice's own message format: one JSON object per frame or per object, on one line.
+
+A frame's message (``Per.FRAME``)::
+
+    {"version":"sluice/1","stream":0,"frame":12,"pts":480000000,"utc":"2026-01-31T09:30:00.480Z",
+     "width":1920,"height":1080,"source_width":1920,"source_height":1080,"inferred":true,
+     "objects":[{"id":7,"label":"person","class_id":0,"confidence":0.91,"component":1,
+                 "box":[100.0,50.0,40.0,120.5],"angle":12.5,"predicted":true,"parent":0,
+                 "attributes":[{"type":"color","label":"red","class_id":3,"confidence":0.8}],"user":[...]}],
+     "user":[...]}
+
+A message per object (``Per.OBJECT``) has the same members, with ``object`` in place of ``objects``.
+
+==============  =====================================================================================================
+member          meaning
+==============  =====================================================================================================
+version         name and version of this format
+stream          the stream's number: the muxer's pad index
+frame           the frame's number within its stream, from 0
+pts             the frame's presentation time in nanoseconds; null when it has none
+utc             wall-clock time of the frame (RFC 3339, UTC, nanoseconds cut to milliseconds); absent when not known
+width, height   size of the surface that the boxes are in; absent when not known
+source_width …  size of the source before the muxer scaled it, if it did
+inferred        whether the model saw this frame; false: passed by interval, error or timeout, so that an empty list
+                does not mean that nothing is there
+id              the track's id as a 64-bit whole number, exact (never text, never rounded; a reader that keeps numbers
+                as doubles, as JavaScript does, is exact up to 2^53); absent for an object that no tracker follows
+label, class_id the object's class; label is "" when the model has no labels
+confidence      of the detector, 0 to 1; absent for a predicted object
+component       unique id of the element that detected it
+box             left, top, width, height in pixels of the surface
+angle           degrees, clockwise, about the box's centre; absent when 0
+predicted       true: the tracker placed the object where it expects it, no detection says so; absent otherwise
+parent          place in ``objects`` of the object that this one is part of; absent without one (and per object)
+attributes      results of classifiers; absent without any
+user            JSON values that the program attached to the frame or the object; absent without any
+==============  =====================================================================================================
+
+Numbers that were 32-bit floats are written in the shortest form that reads back as the same float; a value that is not
+finite is null. Members may be added within version 1, none is taken away or changes its meaning.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+
+VERSION = "sluice/1"
+
+UNTRACKED_OBJECT_ID = 0xFFFFFFFFFFFFFFFF
+"""The id that DeepStream gives to an object that no tracker follows."""
+
+CLOCK_TIME_NONE = 0xFFFFFFFFFFFFFFFF
+
+# DeepStream's tracker gives its own predictions the detector confidence -0.1.
+_NO_DETECTION = 0.0
+
+
+class Per(enum.Enum):
+    """What one message is about."""
+
+    FRAME = "frame"
+    OBJECT = "object"
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One result of a classifier on an object."""
+
+    type: str
+    label: str
+    class_id: int
+    confidence: float
+
+
+@dataclass(frozen=True)
+class ObjectRecord:
+    """One object of a frame; see the table above for what the fields mean. ``box`` holds float32 values."""
+
+    id: int
+    label: str
+    class_id: int
+    confidence: float
+    component: int
+    box: Sequence[float]
+    angle: float = 0.0
+    parent: int | None = None
+    attributes: Sequence[Attribute] = ()
+    user: Sequence[Any] = ()
+
+
+@dataclass(frozen=True)
+class FrameRecord:
+    """One frame; see the table above. ``ntp`` is nanoseconds since 1970 or 0, ``width`` and ``height`` 0 if unknown."""
+
+    stream: int
+    number: int
+    pts: int
+    ntp: int
+    width: int
+    height: int
+    source_width: int
+    source_height: int
+    inferred: bool
+    objects: Sequence[ObjectRecord] = field(default_factory=list)
+    user: Sequence[Any] = ()
+
+
+def messages(frame: FrameRecord, per: Per, *, empty_frames: bool = True) -> Iterator[bytes]:
+    """Yield the frame's messages as UTF-8 JSON without line ends, in the order of its objects.
+
+    Args:
+        frame: the frame and its objects.
+        per: one message for the frame, or one for each object.
+        empty_frames: whether a frame without objects gives a message (per object: one whose ``object`` is null).
+    """
+    head = _head(frame)
+    tail = {"user": list(frame.user)} if frame.user else {}
+    if per is Per.FRAME:
+        if frame.objects or empty_frames:
+            yield encode({**head, "objects": [_object(record) for record in frame.objects], **tail})
+        return
+    for record in frame.objects:
+        members = _object(record)
+        members.pop("parent", None)
+        yield encode({**head, "object": members, **tail})
+    if not frame.objects and empty_frames:
+        yield encode({**head, "object": None, **tail})
+
+
+def encode(value: Any) -> bytes:
+    """Return a JSON value as compact UTF-8 on one line.
+
+    Text that is not valid Unicode (a lone surrogate) is written with its escape.
+    """
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "backslashreplace")
+
+
+def utc_text(ntp: int) -> str:
+    """Return nanoseconds since 1970 as RFC 3339 in UTC with milliseconds: ``2026-01-31T09:30:00.480Z``."""
+    seconds, nanoseconds = divmod(ntp, 1_000_000_000)
+    moment = datetime.fromtimestamp(seconds, timezone.utc)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{nanoseconds // 1_000_000:03}Z"
+
+
+def _head(frame: FrameRecord) -> dict[str, Any]:
+    head: dict[str, Any] = {
+        "version": VERSION,
+        "stream": frame.stream,
+        "frame": frame.number,
+        "pts": None if frame.pts == CLOCK_TIME_NONE else frame.pts,
+    }
+    if frame.ntp not in (0, CLOCK_TIME_NONE):
+        head["utc"] = utc_text(frame.ntp)
+    if frame.width and frame.height:
+        head |= {"width": frame.width, "height": frame.height}
+    if frame.source_width and frame.source_height:
+        head |= {"source_width": frame.source_width, "source_height": frame.source_height}
+    head["inferred"] = frame.inferred
+    return head
+
+
+def _object(record: ObjectRecord) -> dict[str, Any]:
+    members: dict[str, Any] = {} if record.id == UNTRACKED_OBJECT_ID else {"id": int(record.id)}
+    members |= {"label": record.label, "class_id": int(record.class_id)}
+    predicted = record.confidence < _NO_DETECTION
+    if not predicted:
+        members["confidence"] = _number(record.confidence)
+    members |= {"component": int(record.component), "box": [_number(value) for value in record.box]}
+    if record.angle:
+        members["angle"] = _number(record.angle)
+    if predicted:
+        members["predicted"] = True
+    if record.parent is not None:
+        members["parent"] = record.parent
+    if record.attributes:
+        members["attributes"] = [
+            {"type": a.type, "label": a.label, "class_id": a.class_id, "confidence": _number(a.confidence)}
+            for a in record.attributes
+        ]
+    if record.user:
+        members["user"] = list(record.user)
+    return members
+
+
+def _number(value: float) -> float | None:
+    """Return the shortest decimal that reads back as the same 32-bit float, or None (null) when it is not finite."""
+    return float(str(np.float32(value))) if math.isfinite(value) else None

@@ -1,0 +1,167 @@
+"""A bounded queue and the thread that empties it into a sink, so that no streaming thread waits for a disk."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sluice.messages.sinks import Sink
+
+
+class Overflow(enum.Enum):
+    """What happens to a message when the queue is full."""
+
+    WAIT = "wait"
+    """The giver waits for room: nothing is lost, and a source that can wait (a file) runs at the sink's speed."""
+    DROP_OLDEST = "drop-oldest"
+    """The oldest message goes, and is counted: a live source never waits."""
+
+
+@dataclass
+class Counters:
+    """How many messages came in and what became of them: queued = written + dropped + failed + those still waiting.
+
+    Attributes:
+        queued: given to the writer.
+        written: written to the sink.
+        dropped: given up because the queue was full, or waiting at a stop that could not wait.
+        failed: refused by the sink.
+    """
+
+    queued: int = 0
+    written: int = 0
+    dropped: int = 0
+    failed: int = 0
+
+
+class Writer:
+    """Writes messages to a sink on a daemon thread of its own, in the order given.
+
+    The sink belongs to the writer and is closed on its thread. ``on_error`` is called there too: with the exception at
+    the first message that fails, and again only after one has succeeded. Callbacks are called without a lock held.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        *,
+        capacity: int,
+        overflow: Overflow,
+        on_error: Callable[[Exception], None],
+    ) -> None:
+        """Start the thread.
+
+        Args:
+            sink: where to write.
+            capacity: the most messages that wait, at least 1.
+            overflow: what to do with one message more.
+            on_error: told about a failure, see above.
+        """
+        self._sink = sink
+        self._capacity = capacity
+        self._overflow = overflow
+        self._on_error = on_error
+        self._changed = threading.Condition()
+        self._waiting: deque[bytes | Callable[[], None]] = deque()
+        self._messages = 0
+        self._counters = Counters()
+        self._released = False
+        self._closing = False
+        self._failing = False
+        self._thread = threading.Thread(target=self._run, name="sluice-messages", daemon=True)
+        self._thread.start()
+
+    @property
+    def counters(self) -> Counters:
+        """A copy of the counters."""
+        with self._changed:
+            return Counters(**vars(self._counters))
+
+    def put(self, message: bytes) -> None:
+        """Queue a message; waits for room only with Overflow.WAIT, and not while `release` is in force."""
+        with self._changed:
+            if self._overflow is Overflow.WAIT:
+                self._changed.wait_for(lambda: self._messages < self._capacity or self._released)
+            self._counters.queued += 1
+            if self._messages >= self._capacity:
+                self._drop_oldest()
+            self._waiting.append(message)
+            self._messages += 1
+            self._changed.notify_all()
+
+    def release(self) -> None:
+        """Let every `put` through at once, for a flush or a stop; the oldest message goes when there is no room."""
+        with self._changed:
+            self._released = True
+            self._changed.notify_all()
+
+    def resume(self) -> None:
+        """End `release`."""
+        with self._changed:
+            self._released = False
+
+    def when_written(self, done: Callable[[], None]) -> None:
+        """Call ``done`` on the writer's thread once all messages queued so far have been written out, or failed."""
+        with self._changed:
+            self._waiting.append(done)
+            self._changed.notify_all()
+
+    def close(self, timeout: float) -> bool:
+        """Write what waits, close the sink and end the thread; False when that took longer than ``timeout`` seconds.
+
+        Then the rest is given up, and counted as dropped; the thread ends when the sink lets go of it.
+        """
+        with self._changed:
+            self._closing = self._released = True
+            self._changed.notify_all()
+        self._thread.join(timeout)
+        with self._changed:
+            while self._messages:
+                self._drop_oldest()
+        return not self._thread.is_alive()
+
+    def _drop_oldest(self) -> None:
+        """Give up the oldest message; callbacks among them keep their place."""
+        del self._waiting[next(index for index, item in enumerate(self._waiting) if isinstance(item, bytes))]
+        self._messages -= 1
+        self._counters.dropped += 1
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closing)
+                if not self._waiting:
+                    break
+                item = self._waiting.popleft()
+                self._messages -= isinstance(item, bytes)
+                self._changed.notify_all()
+            if isinstance(item, bytes):
+                self._write(item)
+            else:
+                self._try(self._sink.flush)
+                item()
+        self._try(self._sink.flush)
+        self._try(self._sink.close)
+
+    def _write(self, message: bytes) -> None:
+        written = self._try(lambda: self._sink.write(message))
+        with self._changed:
+            if written:
+                self._counters.written += 1
+            else:
+                self._counters.failed += 1
+
+    def _try(self, action: Callable[[], None]) -> bool:
+        """Do something with the sink; report the first failure in a row."""
+        try:
+            action()
+        except Exception as error:
+            report, self._failing = not self._failing, True
+            if report:
+                self._on_error(error)
+            return False
+        self._failing = False
+        return True
