@@ -1,0 +1,223 @@
+"""One stream's bin: opens a `Source`, decodes it, turns it upright and gives it a format that the mux takes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
+from sluice.app.flow import FlowCounts, PadFlow
+from sluice.app.images import ImageFeed
+from sluice.app.sources import IMAGE_RATE, Source
+from sluice.elements.guard import guarded
+from sluice.errors import ConfigurationError
+
+#: Raw formats that sluicemux takes; anything else a decoder makes is converted to the nearest of them.
+MUX_FORMATS = ("I420", "NV12", "RGB", "BGR", "RGBA", "BGRA", "BGRx", "GRAY8", "YUY2")
+# Frames between a decoder and the mux. A live source that finds them all waiting loses the oldest.
+_QUEUED_FRAMES = 4
+# What may be missing of a container's duration, or at its start, without being called damage: streams of one file do
+# not begin and end together to the frame, and durations are rounded.
+_TOLERANCE_NS = 500 * 1_000_000
+_TOLERANCE_SHARE = 0.05
+
+
+def make_element(factory: str, **properties: Any) -> Gst.Element:
+    """Return a new element with its properties set; "_" stands for "-" in a property's name, enums are given by nick.
+
+    Raises:
+        ConfigurationError: GStreamer has no such element, with the package that usually brings it.
+    """
+    element = Gst.ElementFactory.make(factory)
+    if element is None:
+        raise ConfigurationError(
+            f"GStreamer has no element {factory!r}; `sluice doctor` says which package brings what is missing"
+        )
+    for name, value in properties.items():
+        name = name.replace("_", "-")
+        if isinstance(value, str):
+            Gst.util_set_object_arg(element, name, value)
+        else:
+            element.set_property(name, value)
+    return element
+
+
+class SourceBin:
+    """The elements that open one source, and what was seen of it.
+
+    Attributes:
+        bin: the ``Gst.Bin`` with a ghost pad "src", to be linked to the mux.
+        problems: what went wrong with pictures that are not fatal, as text.
+    """
+
+    def __init__(self, source: Source, index: int, frame_limit: int = 0) -> None:
+        """Build the bin of stream number `index`; with a limit the stream ends after so many frames."""
+        self.source = source
+        self.problems: list[str] = []
+        self.no_video = False
+        self.bin = Gst.Bin.new(f"source_{index}")
+        self._limit = frame_limit
+        self._handlers: list[tuple[Gst.Element, int]] = []
+        self._decoded: PadFlow | None = None
+        self._decoded_pad: Gst.Pad | None = None
+        self._demuxed: list[PadFlow] = []
+        self._tail = self._build_tail()
+        self._queued = PadFlow(self._tail[-1].get_static_pad("src"))
+        {"uri": self._open_uri, "images": self._open_images, "test": self._open_test}[source.kind]()
+
+    @property
+    def frames_in(self) -> int:
+        """Frames that left the decoder."""
+        return self._decoded.read().buffers if self._decoded else 0
+
+    @property
+    def frames_dropped(self) -> int:
+        """Frames of a live source that were dropped because nobody took them in time; final once the stream ended."""
+        return self.frames_in - self._queued.read().buffers if self.source.live else 0
+
+    @property
+    def pad(self) -> Gst.Pad:
+        """The pad between this bin's queue and the mux."""
+        return self._tail[-1].get_static_pad("src")
+
+    def end(self) -> None:
+        """Send EOS behind the frames decoded so far. Waits for room in the queue: not for a streaming thread."""
+        sink = self._tail[-1].get_static_pad("sink")
+        if sink.get_sticky_event(Gst.EventType.STREAM_START, 0) is None:
+            sink.send_event(Gst.Event.new_stream_start(self.bin.get_name()))
+        sink.send_event(Gst.Event.new_eos())
+
+    def close(self) -> None:
+        """Disconnect the handlers, which otherwise keep this object and the elements alive in a circle."""
+        for element, handler in self._handlers:
+            element.disconnect(handler)
+        self._handlers.clear()
+
+    def damage(self) -> list[str]:
+        """Return what shows that the stream is damaged; to be called after its end, before the bin is stopped."""
+        if self._decoded is None:
+            return []
+        decoded = self._decoded.read()
+        found = list(self.problems)
+        if decoded.corrupted:
+            found.append(f"the decoder marked {decoded.corrupted} frames as damaged")
+        demuxed = [counts for counts in (flow.read() for flow in self._demuxed) if counts.buffers]
+        if self.source.live or not demuxed:
+            return found
+        if (late := _missing_at_start(decoded, demuxed)) > _TOLERANCE_NS:
+            found.append(f"the first {late / 1e9:.1f} s cannot be decoded: the stream begins between key frames")
+        if not self._limit or decoded.buffers < self._limit:
+            found += self._missing_at_end(demuxed)
+        return found
+
+    def _missing_at_end(self, demuxed: list[FlowCounts]) -> list[str]:
+        known, duration = self._decoded_pad.query_duration(Gst.Format.TIME) if self._decoded_pad else (False, 0)
+        if not known:
+            return []
+        spans = [(c.last_end or 0) - (c.segment_start or c.first_pts or 0) for c in demuxed]
+        missing = duration - max(spans)
+        if missing <= max(_TOLERANCE_NS, _TOLERANCE_SHARE * duration):
+            return []
+        return [f"the file ends {missing / 1e9:.1f} s early: its header says {duration / 1e9:.1f} s"]
+
+    def _connect(self, element: Gst.Element, signal: str, handler: Callable[..., Any]) -> None:
+        self._handlers.append((element, element.connect(signal, handler)))
+
+    def _add(self, *elements: Gst.Element) -> None:
+        for element in elements:
+            self.bin.add(element)
+        for first, second in itertools.pairwise(elements):
+            if not first.link(second):
+                raise ConfigurationError(f"cannot link {first.get_name()} to {second.get_name()}")
+
+    def _build_tail(self) -> list[Gst.Element]:
+        """Add what stands between the decoder and the mux; each part passes frames on untouched where it can."""
+        formats = Gst.Caps.from_string(f"video/x-raw, format={{{', '.join(MUX_FORMATS)}}}")
+        tail = [
+            make_element("videoconvert"),
+            make_element("capsfilter", caps=formats),
+            make_element("videoflip", video_direction="auto"),
+            make_element(
+                "queue",
+                max_size_buffers=_QUEUED_FRAMES,
+                max_size_bytes=0,
+                max_size_time=0,
+                leaky="downstream" if self.source.live else "no",
+            ),
+        ]
+        self._add(*tail)
+        self.bin.add_pad(Gst.GhostPad.new("src", tail[-1].get_static_pad("src")))
+        return tail
+
+    def _join(self, pad: Gst.Pad, entry: Gst.Element) -> None:
+        """Link the decoder's pad to the tail and count what passes it."""
+        self._decoded_pad = pad
+        self._decoded = PadFlow(pad, self._limit)
+        result = pad.link(entry.get_static_pad("sink"))
+        if result != Gst.PadLinkReturn.OK:
+            self.problems.append(f"the decoder's {pad.query_caps(None).to_string()} cannot be linked: {result}")
+
+    def _open_uri(self) -> None:
+        decoder = make_element("uridecodebin3", uri=self.source.uri)
+        self._connect(decoder, "select-stream", self._select_stream)
+        self._connect(decoder, "pad-added", self._on_pad)
+        self._connect(self.bin, "deep-element-added", self._on_element)
+        self.bin.add(decoder)
+
+    @guarded(failure=0)
+    def _select_stream(self, _decoder: Gst.Element, collection: Gst.StreamCollection, stream: Gst.Stream) -> int:
+        """Take the first video stream and nothing else, so that sound, subtitles and second cameras are not decoded."""
+        streams = [collection.get_stream(i) for i in range(collection.get_size())]
+        videos = [s.get_stream_id() for s in streams if s.get_stream_type() & Gst.StreamType.VIDEO]
+        self.no_video = not videos
+        return int(stream.get_stream_id() in videos[:1])
+
+    @guarded(failure=None)
+    def _on_pad(self, _decoder: Gst.Element, pad: Gst.Pad) -> None:
+        caps = pad.get_current_caps() or pad.query_caps(None)
+        if self._decoded is not None or caps.is_empty() or not caps.get_structure(0).get_name().startswith("video/"):
+            return
+        features = caps.get_features(0)
+        in_system_memory = features is None or features.contains(Gst.CAPS_FEATURE_MEMORY_SYSTEM_MEMORY)
+        # Frames in a device's memory go to the mux as they are: the converters here read the host's memory.
+        self._join(pad, self._tail[0] if in_system_memory else self._tail[-1])
+
+    @guarded(failure=None)
+    def _on_element(self, _bin: Gst.Bin, _sub_bin: Gst.Bin, element: Gst.Element) -> None:
+        factory = element.get_factory()
+        if factory is not None and "Demux" in (factory.get_metadata("klass") or ""):
+            self._connect(element, "pad-added", lambda _, pad: self._demuxed.append(PadFlow(pad)))
+
+    def _open_images(self) -> None:
+        appsrc = make_element("appsrc", format="time", block=False, max_buffers=2)
+        feed = ImageFeed(self.source.images, IMAGE_RATE, self.problems)
+        self._connect(appsrc, "need-data", feed.need_data)
+        self.bin.add(appsrc)
+        self._join(appsrc.get_static_pad("src"), self._tail[0])
+
+    def _open_test(self) -> None:
+        test = self.source.test
+        assert test is not None
+        generator = make_element(
+            "videotestsrc",
+            pattern=test.pattern,
+            num_buffers=test.frames or -1,
+            is_live=self.source.live,
+        )
+        size = f"width={test.width}, height={test.height}, framerate={test.fps}/1"
+        caps = make_element("capsfilter", caps=Gst.Caps.from_string(f"video/x-raw, format=I420, {size}"))
+        self._add(generator, caps)
+        self._join(caps.get_static_pad("src"), self._tail[0])
+
+
+def _missing_at_start(decoded: FlowCounts, demuxed: list[FlowCounts]) -> int:
+    """Return nanoseconds between the first packet that is to be shown and the first frame decoded."""
+    if decoded.first_pts is None:
+        return 0
+    first = min(max(c.segment_start or 0, c.first_pts or 0) for c in demuxed)
+    return max(0, decoded.first_pts - first)

@@ -1,0 +1,173 @@
+"""What the user names as a source, read into one `Source` per stream; nothing here opens anything but folders."""
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from glob import has_magic, iglob
+from pathlib import Path
+from typing import Literal
+from urllib.parse import parse_qsl, quote
+
+from sluice.errors import ConfigurationError
+
+Kind = Literal["uri", "images", "test"]
+
+IMAGE_SUFFIXES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+_URI_SCHEMES = ("rtsp", "rtsps", "rtspt", "rtspu", "rtsph", "http", "https", "file", "udp", "srt", "v4l2")
+_LIVE_SCHEMES = ("rtsp", "udp", "srt", "v4l2")
+# User and password of a URI. The second form is a password with a "/", "?" or "#" that should have been escaped.
+_USER_INFO = re.compile(r"([a-zA-Z][\w+.-]*://)((?:[^/\s?#'\"]*|[^/\s?#'\"@:]+:(?!\d*[/?#])[^\s'\"]*)@)(?=[^@\s])")
+_SECRET_QUERY = re.compile(
+    r"(?i)([?&;](?:pass(?:word|wd)?|pwd|token|secret|key|api[_-]?key|sig(?:nature)?|auth)=)[^&;#\s'\"]+"
+)
+# Patterns and rates that videotestsrc takes; an unknown pattern is refused here, before a pipeline exists.
+TEST_PATTERNS = ("smpte", "snow", "black", "white", "red", "green", "blue", "checkers-1", "checkers-8", "circular",
+                 "blink", "smpte75", "zone-plate", "gamut", "chroma-zone-plate", "solid-color", "ball", "smpte100",
+                 "bar", "pinwheel", "spokes", "gradient", "colors")  # fmt: skip
+_TEST_DEFAULTS = {"frames": "250", "size": "640x480", "fps": "30", "live": "0"}
+IMAGE_RATE = 25  # frames per second at which a folder of images is shown
+
+
+@dataclass(frozen=True)
+class TestPattern:
+    """A generated stream: the pattern's name, how many frames (0: endless), size in pixels, rate and whether live."""
+
+    __test__ = False  # not a test class for pytest
+
+    pattern: str
+    frames: int
+    width: int
+    height: int
+    fps: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """One stream to be opened.
+
+    Attributes:
+        kind: "uri" (anything uridecodebin3 opens), "images" (still images shown one after another) or "test".
+        uri: what is opened, credentials included: never show or log it.
+        shown: the same without credentials, for people, logs and summaries.
+        name: short name for files and messages, not necessarily unique.
+        live: whether frames come at the pace of the outside world and are lost if nobody takes them.
+        images: the files of an "images" source, in natural order.
+        test: what a "test" source shows.
+    """
+
+    kind: Kind
+    uri: str
+    shown: str
+    name: str
+    live: bool = False
+    images: tuple[Path, ...] = ()
+    test: TestPattern | None = None
+
+
+def redact(text: str) -> str:
+    """Return the text without the credentials of any URI in it: user and password, and secret query values.
+
+    The user part ends at the last "@" before the path, so passwords that hold an "@" are removed whole.
+    """
+    return _SECRET_QUERY.sub(r"\1***", _USER_INFO.sub(r"\1", text))
+
+
+def _escape_user_info(uri: str) -> str:
+    """Escape what a user or password may not hold in a URI ("@", "/", "?", "#"), as cameras' passwords often do."""
+    return _USER_INFO.sub(lambda m: m[1] + quote(m[2][:-1], safe=":%!$&'()*+,;=~") + "@", uri, count=1)
+
+
+def natural_key(text: str) -> list[tuple[int, int, str]]:
+    """Return a sort key under which frame2 comes before frame10."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part.lower()) for part in re.split(r"(\d+)", text)]
+
+
+def parse_sources(texts: Iterable[str | Path]) -> list[Source]:
+    """Read every source named, in order; a glob gives one stream per file.
+
+    Raises:
+        ConfigurationError: a source is not one, with its name (without credentials) and what would be.
+    """
+    sources = [source for text in texts for source in _parse(str(text))]
+    if not sources:
+        raise ConfigurationError("no source is named: give a file, a folder of images, rtsp://, v4l2: or test:")
+    return sources
+
+
+def _parse(text: str) -> list[Source]:
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme == "test":
+        return [_test(text, rest)]
+    if colon and scheme == "v4l2":
+        device = rest.removeprefix("//") or "/dev/video0"
+        return [Source("uri", f"v4l2://{device}", f"v4l2:{device}", Path(device).name, live=True)]
+    if colon and rest.startswith("//"):
+        return [_network(text, scheme.lower())]
+    return _local(text)
+
+
+def _network(text: str, scheme: str) -> Source:
+    if scheme not in _URI_SCHEMES:
+        raise ConfigurationError(
+            f"source {redact(text)!r} has the unknown scheme {scheme!r}; known are {', '.join(_URI_SCHEMES)} and test"
+        )
+    shown = redact(text)
+    name = re.sub(r"[^\w.-]+", "_", shown.split("://", 1)[1].split("?", 1)[0]).strip("_") or scheme
+    if scheme == "file":
+        name = Path(shown).stem
+    return Source("uri", _escape_user_info(text), shown, name, live=scheme.startswith(_LIVE_SCHEMES))
+
+
+def _local(text: str) -> list[Source]:
+    path = Path(text).expanduser()
+    if path.is_dir():
+        return [_folder(path)]
+    if not path.exists() and has_magic(text):
+        found = sorted(filter(os.path.isfile, iglob(str(path), recursive=True)), key=natural_key)  # noqa: PTH207
+        if not found:
+            raise ConfigurationError(f"no file matches {text!r}")
+        return [_file(Path(p)) for p in found]
+    if not path.exists():
+        raise ConfigurationError(f"there is no file {text!r}")
+    return [_file(path)]
+
+
+def _file(path: Path) -> Source:
+    uri = path.resolve().as_uri()
+    if path.suffix.lower() in IMAGE_SUFFIXES:
+        return Source("images", uri, str(path), path.stem, images=(path,))
+    return Source("uri", uri, str(path), path.stem)
+
+
+def _folder(path: Path) -> Source:
+    images = sorted(
+        (p for p in path.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES), key=lambda image: natural_key(image.name)
+    )
+    if not images:
+        raise ConfigurationError(
+            f"folder {str(path)!r} holds no images ({', '.join(sorted(IMAGE_SUFFIXES))}); "
+            f"for the videos in it name them with a glob: '{path}/*.mp4'"
+        )
+    return Source("images", path.resolve().as_uri(), str(path), path.resolve().name, images=tuple(images))
+
+
+def _test(text: str, rest: str) -> Source:
+    pattern, _, query = rest.partition("?")
+    pattern = pattern or "smpte"
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    if pattern not in TEST_PATTERNS:
+        raise ConfigurationError(f"source {text!r}: no pattern {pattern!r}; there are {', '.join(TEST_PATTERNS)}")
+    if unknown := sorted(given.keys() - _TEST_DEFAULTS):
+        raise ConfigurationError(f"source {text!r}: no option {unknown[0]!r}; there are {', '.join(_TEST_DEFAULTS)}")
+    live = given.get("live", "0") == "1"
+    values = {**_TEST_DEFAULTS, **({"frames": "0"} if live else {}), **given}
+    size = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", values["size"])
+    if size is None:
+        raise ConfigurationError(f"source {text!r}: size is {values['size']!r}, not WIDTHxHEIGHT as in 640x480")
+    if values["live"] not in ("0", "1"):
+        raise ConfigurationError(f"source {text!r}: live is {values['live']!r}, not 0 or 1")
+    if not values["frames"].isdecimal() or not values["fps"].isdecimal() or int(values["fps"]) == 0:
+        raise ConfigurationError(f"source {text!r}: frames and fps are whole numbers, fps at least 1")
+    test = TestPattern(pattern, int(values["frames"]), int(size[1]), int(size[2]), int(values["fps"]))
+    return Source("test", text, text, f"test_{pattern}", live=live, test=test)

@@ -1,0 +1,115 @@
+"""What counts as a source, and that no credential is ever shown."""
+
+from pathlib import Path
+
+import pytest
+
+from sluice.app.sources import parse_sources, redact
+from sluice.errors import ConfigurationError
+
+
+def test_glob_gives_one_stream_per_file_in_natural_order(tmp_path: Path) -> None:
+    for name in ("cam10.mp4", "cam2.mp4", "cam1.mp4"):
+        (tmp_path / name).touch()
+    assert [s.name for s in parse_sources([f"{tmp_path}/cam*.mp4"])] == ["cam1", "cam2", "cam10"]
+
+
+def test_file_whose_name_looks_like_a_glob_is_that_file(tmp_path: Path) -> None:
+    (tmp_path / "a[1].mp4").touch()
+    (source,) = parse_sources([tmp_path / "a[1].mp4"])
+    assert source.name == "a[1]"
+    assert source.uri.endswith("a%5B1%5D.mp4")
+
+
+def test_folder_is_one_stream_of_its_images_in_natural_order(tmp_path: Path) -> None:
+    for name in ("10.png", "9.JPG", "notes.txt"):
+        (tmp_path / name).touch()
+    (source,) = parse_sources([tmp_path])
+    assert source.kind == "images"
+    assert [p.name for p in source.images] == ["9.JPG", "10.png"]
+
+
+def test_single_image_is_a_stream_of_one_frame(tmp_path: Path) -> None:
+    (tmp_path / "bus.jpeg").touch()
+    (source,) = parse_sources([tmp_path / "bus.jpeg"])
+    assert (source.kind, len(source.images)) == ("images", 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "live", "shown"),
+    [
+        ("rtsp://u:p@cam-1/s", True, "rtsp://cam-1/s"),
+        ("http://host/clip.mp4", False, "http://host/clip.mp4"),
+        ("v4l2:/dev/video3", True, "v4l2:/dev/video3"),
+        ("test:ball?live=1&fps=10", True, "test:ball?live=1&fps=10"),
+        ("test:", False, "test:"),
+    ],
+)
+def test_live_and_shown(given: str, live: bool, shown: str) -> None:
+    (source,) = parse_sources([given])
+    assert (source.live, source.shown) == (live, shown)
+
+
+def test_test_source_options() -> None:
+    (source,) = parse_sources(["test:snow?frames=7&size=64x48&fps=5"])
+    assert source.test is not None
+    assert (source.test.pattern, source.test.frames) == ("snow", 7)
+    assert (source.test.width, source.test.height, source.test.fps) == (64, 48, 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ("nothere.mp4", "nothere.mp4"),
+        ("nothere-*.mp4", "nothere-*.mp4"),
+        ("gopher://u:secret@host/x", "gopher"),
+        ("test:nopattern", "nopattern"),
+        ("test:ball?colour=red", "colour"),
+        ("test:ball?size=big", "big"),
+        ("test:ball?fps=0", "fps"),
+        ("test:ball?live=yes", "yes"),
+    ],
+)
+def test_what_is_no_source_is_refused_by_name(given: str, named: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        parse_sources([given])
+    assert named in str(error.value)
+    assert "secret" not in str(error.value)
+
+
+def test_folder_without_images_says_how_to_name_videos(tmp_path: Path) -> None:
+    (tmp_path / "a.mp4").touch()
+    with pytest.raises(ConfigurationError, match=r"\*\.mp4"):
+        parse_sources([tmp_path])
+
+
+def test_no_source_at_all() -> None:
+    with pytest.raises(ConfigurationError, match="no source"):
+        parse_sources([])
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "rtsp://user:sesame@host:554/s",
+        "rtsp://user:se@sesame@host/s",
+        "rtsp://user:se/sesame@host/s",
+        "rtsp://user:se?sesame#@host/s",
+        "rtsp://sesame@host",
+        "http://host/v.mp4?token=sesame&x=1",
+        "could not open 'rtsp://a:sesame@host/x' and rtsp://b:sesame@host/y.",
+    ],
+)
+def test_credentials_are_removed(uri: str) -> None:
+    assert "sesame" not in redact(uri)
+    assert "host" in redact(uri)
+
+
+@pytest.mark.parametrize("uri", ["http://host/@me/v.mp4", "rtsp://host:554/a@b", "mail a@b about rtsp://host/x"])
+def test_what_is_no_credential_stays(uri: str) -> None:
+    assert redact(uri) == uri
+
+
+def test_at_sign_in_a_password_is_escaped_for_the_element_that_opens_it() -> None:
+    (source,) = parse_sources(["rtsp://user:p@ss%20w@host/s"])
+    assert source.uri == "rtsp://user:p%40ss%20w@host/s"
