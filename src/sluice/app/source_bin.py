@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,10 +11,10 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app.flow import FlowCounts, PadFlow
+from sluice.app.gst import add_chain, make_element
 from sluice.app.images import ImageFeed
 from sluice.app.sources import IMAGE_RATE, Source
 from sluice.elements.guard import guarded
-from sluice.errors import ConfigurationError
 
 #: Raw formats that sluicemux takes; anything else a decoder makes is converted to the nearest of them.
 MUX_FORMATS = ("I420", "NV12", "RGB", "BGR", "RGBA", "BGRA", "BGRx", "GRAY8", "YUY2")
@@ -25,26 +24,6 @@ _QUEUED_FRAMES = 4
 # not begin and end together to the frame, and durations are rounded.
 _TOLERANCE_NS = 500 * 1_000_000
 _TOLERANCE_SHARE = 0.05
-
-
-def make_element(factory: str, **properties: Any) -> Gst.Element:
-    """Return a new element with its properties set; "_" stands for "-" in a property's name, enums are given by nick.
-
-    Raises:
-        ConfigurationError: GStreamer has no such element, with the package that usually brings it.
-    """
-    element = Gst.ElementFactory.make(factory)
-    if element is None:
-        raise ConfigurationError(
-            f"GStreamer has no element {factory!r}; `sluice doctor` says which package brings what is missing"
-        )
-    for name, value in properties.items():
-        name = name.replace("_", "-")
-        if isinstance(value, str):
-            Gst.util_set_object_arg(element, name, value)
-        else:
-            element.set_property(name, value)
-    return element
 
 
 class SourceBin:
@@ -128,13 +107,6 @@ class SourceBin:
     def _connect(self, element: Gst.Element, signal: str, handler: Callable[..., Any]) -> None:
         self._handlers.append((element, element.connect(signal, handler)))
 
-    def _add(self, *elements: Gst.Element) -> None:
-        for element in elements:
-            self.bin.add(element)
-        for first, second in itertools.pairwise(elements):
-            if not first.link(second):
-                raise ConfigurationError(f"cannot link {first.get_name()} to {second.get_name()}")
-
     def _build_tail(self) -> list[Gst.Element]:
         """Add what stands between the decoder and the mux; each part passes frames on untouched where it can."""
         formats = Gst.Caps.from_string(f"video/x-raw, format={{{', '.join(MUX_FORMATS)}}}")
@@ -150,7 +122,7 @@ class SourceBin:
                 leaky="downstream" if self.source.live else "no",
             ),
         ]
-        self._add(*tail)
+        add_chain(self.bin, *tail)
         self.bin.add_pad(Gst.GhostPad.new("src", tail[-1].get_static_pad("src")))
         return tail
 
@@ -211,7 +183,7 @@ class SourceBin:
         )
         size = f"width={test.width}, height={test.height}, framerate={test.fps}/1"
         caps = make_element("capsfilter", caps=Gst.Caps.from_string(f"video/x-raw, format=I420, {size}"))
-        self._add(generator, caps)
+        add_chain(self.bin, generator, caps)
         self._join(caps.get_static_pad("src"), self._tail[0])
 
 

@@ -1,0 +1,49 @@
+"""Making and linking GStreamer elements, with errors that name what is missing."""
+
+import itertools
+from typing import Any
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import GObject, Gst
+
+from sluice.errors import ConfigurationError
+
+
+def make_element(factory: str, **properties: Any) -> Gst.Element:
+    """Return a new element with its properties set; "_" stands for "-" in a property's name, enums are given by nick.
+
+    Raises:
+        ConfigurationError: GStreamer has no such element.
+    """
+    element = Gst.ElementFactory.make(factory)
+    if element is None:
+        raise ConfigurationError(f"GStreamer has no element {factory!r}; `sluice doctor` says what is missing")
+    for name, value in properties.items():
+        name = name.replace("_", "-")
+        if isinstance(value, str) and element.find_property(name).value_type != GObject.TYPE_STRING:
+            Gst.util_set_object_arg(element, name, value)
+        else:
+            element.set_property(name, value)
+    return element
+
+
+def add_chain(bin: Gst.Bin, *elements: Gst.Element) -> None:
+    """Add the elements to a bin and link each to the next.
+
+    Raises:
+        ConfigurationError: two of them cannot be linked.
+    """
+    for element in elements:
+        bin.add(element)
+    for first, second in itertools.pairwise(elements):
+        if not first.link(second):
+            raise ConfigurationError(f"{first.get_name()} cannot be linked to {second.get_name()}")
+
+
+def describe(message: Gst.Message) -> tuple[str, str]:
+    """Return the text and the debug text of an error or warning message."""
+    parse = message.parse_error if message.type == Gst.MessageType.ERROR else message.parse_warning
+    error, debug = parse()
+    return error.message, debug or ""
