@@ -38,6 +38,10 @@ class PixelFunctions:
     batch_surfaces: Callable[..., int]
     batch_read: Callable[..., int]
     batch_original: Callable[[int, int], int | None]
+    batch_make_writable: Callable[..., int]
+    batch_end_writing: Callable[..., int]
+    raw_write: Callable[..., int | None]
+    raw_end_writing: Callable[[int], None]
     is_readable: Callable[[int, int], int]
 
 
@@ -61,18 +65,22 @@ def functions() -> PixelFunctions:
         batch_surfaces=declare("batch_surfaces", ctypes.c_int, pointer, pointer, unsigned, unsigned, *failing),
         batch_read=declare("batch_read", ctypes.c_int, pointer, pointer, pointer, unsigned, pointer, *failing),
         batch_original=declare("batch_original", pointer, pointer, unsigned),
+        batch_make_writable=declare("batch_make_writable", ctypes.c_int, pointer, pointer, unsigned, *failing),
+        batch_end_writing=declare("batch_end_writing", ctypes.c_int, pointer, *failing),
+        raw_write=declare("raw_write", pointer, pointer, pointer, pointer, *failing),
+        raw_end_writing=declare("raw_end_writing", None, pointer),
         is_readable=declare("is_readable", ctypes.c_int, pointer, size),
     )
 
 
-def call(function: Callable[..., int], *arguments: Any, failed: int = 0) -> int:
+def call(function: Callable[..., int | None], *arguments: Any, failed: int = 0) -> int:
     """Call a C function that can fail and return its result.
 
     Raises:
-        ContractError: it returned `failed`, with the reason it gave.
+        ContractError: it returned `failed` or a null pointer, with the reason it gave.
     """
     error = ctypes.create_string_buffer(_ERROR_BYTES)
     result = function(*arguments, error, _ERROR_BYTES)
-    if result == failed:
+    if result is None or result == failed:
         raise ContractError(error.value.decode(errors="replace"))
     return result

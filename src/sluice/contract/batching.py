@@ -82,10 +82,10 @@ def fill_surfaces(batch: Gst.Buffer, buffers: Sequence[Gst.Buffer], capacity: in
     call(functions().batch_surfaces, buffer_address(batch), addresses, len(buffers), capacity)
 
 
-def raw_struct(buffer: Gst.Buffer, format: Any) -> tuple[int, int, int, int, int]:
-    """Return the fields of the C description of one raw frame; the buffer and the format must outlive its use."""
+def raw_struct(buffer: Gst.Buffer, format: Any) -> RawFrameStruct:
+    """Return the C description of one raw frame; the buffer and the format must outlive its use."""
     known = FrameFormat.of(format)
-    return buffer_address(buffer), known.address, known.tag, known.color_format, known.on_cuda
+    return RawFrameStruct(buffer_address(buffer), known.address, known.tag, known.color_format, known.on_cuda)
 
 
 def original_buffer(batch: Gst.Buffer, index: int) -> Gst.Buffer:
@@ -106,8 +106,9 @@ def original_buffer(batch: Gst.Buffer, index: int) -> Gst.Buffer:
 
 def surface_caps(batch_size: int, framerate: tuple[int, int] = (0, 1)) -> Gst.Caps:
     """Return the caps of host batches: a batch size and no format, since each surface has its own."""
+    rate = f"{framerate[0]}/{framerate[1]}"
     return Gst.Caps.from_string(
-        f"video/x-raw({SURFACE_FEATURE}), batch-size=(int){batch_size}, framerate=(fraction){framerate[0]}/{framerate[1]}"
+        f"video/x-raw({SURFACE_FEATURE}), batch-size=(int){batch_size}, framerate=(fraction){rate}"
     )
 
 
@@ -129,7 +130,7 @@ def nvmm_caps(
         height: see width.
         batch_size: the capacity.
         framerate: of the first stream.
-        memory_type: ``nvbuf-memory-type``: nvbuf-mem-system, -cuda-device, -cuda-pinned, -cuda-unified; left out if None.
+        memory_type: ``nvbuf-memory-type``, such as "nvbuf-mem-system" or "nvbuf-mem-cuda-device"; None leaves it out.
         gpu_id: ``gpu-id``.
     """
     kind = f", nvbuf-memory-type=(string){memory_type}" if memory_type else ""

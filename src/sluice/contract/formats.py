@@ -207,6 +207,7 @@ def read_colour_tag(tag: int) -> tuple[Matrix, bool] | None:
     return Matrix(tag & 0xFF), bool(tag >> 8 & 1)
 
 
+@functools.lru_cache(maxsize=512)
 def plane_shapes(name: str, width: int, height: int) -> tuple[PlaneShape, ...]:
     """Return the planes of a width x height picture; chroma of odd sizes is rounded up, as GStreamer does.
 
