@@ -35,16 +35,20 @@ _HEAD_LENGTH = 0.1
 # Below this many degrees a box counts as not rotated (nvll_osd).
 _MIN_ROTATION = 0.001
 
-_GLYPH_BYTES = 8 << 20
-_STAMP_BYTES = 32 << 20
-
 
 class Painter:
     """Draws overlays and keeps the texts it rendered last, within fixed bounds. Not for use by two threads at once."""
 
+    MAX_CACHED_BYTES = 32 << 20
+
     def __init__(self) -> None:
-        self._glyphs: BoundedCache[Bytes] = BoundedCache(_GLYPH_BYTES)
-        self._stamps: BoundedCache[Stamp] = BoundedCache(_STAMP_BYTES)
+        self._glyphs: BoundedCache[Bytes] = BoundedCache(self.MAX_CACHED_BYTES // 4)
+        self._stamps: BoundedCache[Stamp] = BoundedCache(self.MAX_CACHED_BYTES // 4 * 3)
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes of rendered texts held now; at most `MAX_CACHED_BYTES`."""
+        return self._glyphs.held_bytes + self._stamps.held_bytes
 
     def draw(self, canvas: Canvas, overlay: Overlay) -> None:
         """Draw all of the overlay, clipped to the picture.
@@ -65,7 +69,7 @@ class Painter:
             _circle(canvas, circle)
 
     def _text(self, canvas: Canvas, text: Text) -> None:
-        """The padding around the glyphs is half the font size at the sides, a quarter above and below."""
+        """The background is wider than the text by the font size and higher by half of it, the glyphs in its middle."""
         if text.size <= 0 or math.isnan(text.x) or math.isnan(text.y):
             return
         size = min(max(int(text.size), MIN_FONT_SIZE), MAX_FONT_SIZE)
@@ -74,13 +78,12 @@ class Painter:
             return
         key = (text.text, text.font, size)
         glyphs = self._glyphs.get(key, lambda: _sized(render(*key)))
-        side, above = size // 2, size // 4
         if text.background is not None:
-            right, bottom = left + glyphs.shape[1] + 2 * side, top + glyphs.shape[0] + 2 * above
+            right, bottom = left + glyphs.shape[1] + size, top + glyphs.shape[0] + size // 2
             canvas.fill(left, top, right, bottom, to_bytes(text.background))
         if not glyphs.size:
             return
-        left, top = left + side, top + above
+        left, top = left + size // 2, top + size // 4
         odd_x, odd_y = left & 1, top & 1
         color = to_bytes(text.color)
         stamp_key = (key, color, odd_x, odd_y, canvas.color_space)
