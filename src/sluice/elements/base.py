@@ -99,6 +99,8 @@ class SourceTaskElement(_Lifecycle, Gst.Element):  # type: ignore[misc]
         self.srcpad.set_query_function_full(_src_query, None)
         self.srcpad.set_activatemode_function_full(_src_activate, None)
         self.add_pad(self.srcpad)
+        self.flow = Gst.FlowReturn.OK
+        """What downstream returned last; the next chain call returns it. OK again after a flush or an activation."""
 
     @guarded(Gst.StateChangeReturn.FAILURE)
     def do_change_state(self, transition: Gst.StateChange) -> Gst.StateChangeReturn:
@@ -123,6 +125,18 @@ class SourceTaskElement(_Lifecycle, Gst.Element):  # type: ignore[misc]
         An exception is posted, and refuses data until the next activation.
         """
         raise NotImplementedError
+
+    def push_held(self, held: list[Gst.Buffer]) -> None:
+        """Push a buffer as `push` does, and keep what downstream returns in `flow`."""
+        self.flow = push(self.srcpad, held)
+
+    def push_event(self, event: Gst.Event) -> None:
+        """Push a serialized event; at EOS after a refused buffer, say so as no chain call is left to carry it."""
+        refused = (Gst.FlowReturn.NOT_LINKED, Gst.FlowReturn.NOT_NEGOTIATED)
+        if event_type(event) == Gst.EventType.EOS and self.flow in refused:
+            text = f"the stream ended after downstream had refused a buffer: {self.flow.value_nick}"
+            post_error(self, SluiceError(text))
+        self.srcpad.push_event(event)
 
     def on_src_event(self, event: Gst.Event) -> bool:
         """Handle an upstream event; by default it goes on to every sink pad. QoS events never arrive here."""
@@ -192,7 +206,6 @@ class InFlightElement(SourceTaskElement):
         self.sinkpad.set_query_function_full(_sink_query, None)
         self.add_pad(self.sinkpad)
         self._fifo = Fifo(self.in_flight)
-        self._flow = Gst.FlowReturn.OK
         self._caps: Gst.Caps | None = None
         self.discarded = 0
         """Buffers that came in and did not leave because downstream had refused an earlier one."""
@@ -244,7 +257,7 @@ class InFlightElement(SourceTaskElement):
         return self.in_flight() * queries.frame_duration(self._caps)
 
     def activate(self) -> None:
-        self._flow = Gst.FlowReturn.OK
+        self.flow = Gst.FlowReturn.OK
         self._fifo.start()
 
     def deactivate(self) -> None:
@@ -255,15 +268,15 @@ class InFlightElement(SourceTaskElement):
         if entry is None:
             return False
         if entry.event is not None:
-            self._push_event(entry.event)
-        elif self._flow != Gst.FlowReturn.OK:
+            self.push_event(entry.event)
+        elif self.flow != Gst.FlowReturn.OK:
             self.discarded += 1
         else:
             try:
                 if self._complete(entry):
-                    self._flow = push(self.srcpad, entry.held)
+                    self.push_held(entry.held)
             except BaseException as error:
-                self._flow = Gst.FlowReturn.ERROR
+                self.flow = Gst.FlowReturn.ERROR
                 post_error(self, error)
         return True
 
@@ -277,14 +290,6 @@ class InFlightElement(SourceTaskElement):
             result = entry.pending.result()
             entry.pending = None
         return self.finish(entry.held[0], result)
-
-    def _push_event(self, event: Gst.Event) -> None:
-        """Push a serialized event; at EOS after a failed push, say so as nobody's chain call is left to carry it."""
-        refused = (Gst.FlowReturn.NOT_LINKED, Gst.FlowReturn.NOT_NEGOTIATED)
-        if event_type(event) == Gst.EventType.EOS and self._flow in refused:
-            text = f"the stream ended after downstream had refused a buffer: {self._flow.value_nick}"
-            post_error(self, SluiceError(text))
-        self.srcpad.push_event(event)
 
     def on_src_query(self, query: Gst.Query) -> bool:
         if query.type == Gst.QueryType.LATENCY:
@@ -310,9 +315,9 @@ class InFlightElement(SourceTaskElement):
 
 @guarded(Gst.FlowReturn.ERROR)
 def _sink_chain(pad: Gst.Pad, parent: InFlightElement, buffer: Gst.Buffer) -> Gst.FlowReturn:
-    if parent._flow != Gst.FlowReturn.OK:
+    if parent.flow != Gst.FlowReturn.OK:
         parent.discarded += 1
-        return parent._flow
+        return parent.flow
     caps = pad.get_current_caps()
     if caps is None:
         return Gst.FlowReturn.NOT_NEGOTIATED
@@ -332,7 +337,7 @@ def _sink_event(_pad: Gst.Pad, parent: InFlightElement, event: Gst.Event) -> boo
     if kind == Gst.EventType.FLUSH_STOP:
         parent._fifo.settle()
         parent.on_flush()
-        parent._flow = Gst.FlowReturn.OK
+        parent.flow = Gst.FlowReturn.OK
         done = parent.srcpad.push_event(event)
         parent._fifo.resume()
         return bool(done)

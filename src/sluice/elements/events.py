@@ -80,7 +80,7 @@ class StreamEvent:
 def _c() -> tuple[ctypes.CDLL, ctypes.CDLL]:
     """Return GStreamer's and GObject's C libraries with the functions used here declared."""
     gst, gobject = ctypes.CDLL("libgstreamer-1.0.so.0"), ctypes.CDLL("libgobject-2.0.so.0")
-    pointer = ctypes.c_void_p
+    pointer: Any = ctypes.c_void_p
     for function, result, arguments in (
         (gst.gst_event_new_custom, pointer, [ctypes.c_int, pointer]),
         (gst.gst_structure_copy, pointer, [pointer]),
