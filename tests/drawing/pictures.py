@@ -1,4 +1,4 @@
-"""Pictures in every pixel format for the drawing tests, and a way back to RGB that owes nothing to the code under test."""
+"""Pictures in every pixel format for the drawing tests, and their way back to RGB."""
 
 import numpy as np
 import numpy.typing as npt
