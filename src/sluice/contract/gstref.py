@@ -33,7 +33,7 @@ def _open(name: str) -> ctypes.CDLL:
 
 _gst = _open("libgstreamer-1.0.so.0")
 _gobject = _open("libgobject-2.0.so.0")
-for _function, _result, _arguments in (
+_SIGNATURES: tuple[tuple[Any, Any, list[Any]], ...] = (
     (_gst.gst_mini_object_ref, ctypes.c_void_p, [ctypes.c_void_p]),
     (_gst.gst_mini_object_unref, None, [ctypes.c_void_p]),
     (_gst.gst_mini_object_is_writable, ctypes.c_int, [ctypes.c_void_p]),
@@ -45,7 +45,8 @@ for _function, _result, _arguments in (
         [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t],
     ),
     (_gobject.g_value_set_boxed, None, [ctypes.c_void_p, ctypes.c_void_p]),
-):
+)
+for _function, _result, _arguments in _SIGNATURES:
     _function.restype = _result
     _function.argtypes = _arguments
 
@@ -113,7 +114,7 @@ def is_writable(mini_object: int) -> bool:
 
 
 def is_memory_writable(buffer: int) -> bool:
-    """Return whether every memory of the buffer at this address may be written; the buffer itself may still be shared."""
+    """Return whether every memory of the buffer at this address may be written, even if the buffer is shared."""
     return bool(_gst.gst_buffer_is_all_memory_writable(buffer))
 
 

@@ -1,0 +1,446 @@
+/* Many objects or frames in one call, under one hold of the meta lock, through either provider.
+ *
+ * Every function checks all it was given before it changes anything, so that no acquired element is ever left
+ * unattached (overlays draw every acquired object). Functions with `wait` FALSE return SLUICE_BUSY instead of blocking.
+ */
+#include "provider.h"
+
+#include <math.h>
+#include <string.h>
+
+#define NAME_OF_FIELD(name, path) path,
+#define NAME_OF_FUNCTION(member, symbol, result, arguments) symbol,
+
+static const gchar *const field_names[] = { SLUICE_FIELDS (NAME_OF_FIELD) NULL };
+static const gchar *const function_names[] = { SLUICE_FUNCTIONS (NAME_OF_FUNCTION) NULL };
+
+/* The path of one entry of SluiceProvider.offset; NULL after the last. */
+SLUICE_EXPORT const gchar *
+sluice_field_name (guint index)
+{
+  return field_names[index];
+}
+
+/* The symbol of one function pointer of SluiceProvider; NULL after the last. */
+SLUICE_EXPORT const gchar *
+sluice_function_name (guint index)
+{
+  return function_names[index];
+}
+
+typedef struct
+{
+  const gfloat *data;           /* height * width values, row by row */
+  guint width;
+  guint height;
+} SluiceMask;
+
+/* Objects to write. Pointers that may be NULL say so. Boxes are left, top, width, height. */
+typedef struct
+{
+  guint count;
+  gint unique_component_id;
+  const gfloat *boxes;
+  const gfloat *scores;
+  const gint32 *class_ids;
+  const gchar *const *labels;   /* NULL: none; entries may be NULL */
+  guint label_count;            /* 0: one label per row; otherwise a table by class */
+  const gchar *const *texts;    /* NULL: the labels; entries may be NULL */
+  const gfloat *rotation;       /* NULL: 0; degrees clockwise */
+  const SluiceMask *masks;      /* NULL: none; data may be NULL */
+  gfloat mask_threshold;
+  const guint64 *parents;       /* NULL: none; 0: none */
+  const gdouble *border_colors; /* red, green, blue, alpha */
+  guint border_color_step;      /* 0: one for all, 4: one per row */
+  const gdouble *bg_colors;     /* NULL: no background */
+  guint bg_color_step;
+  guint border_width;
+  guint font_size;
+  gfloat text_rise;             /* how far the text lies above the box */
+  gboolean detector_boxes;      /* the boxes are a detector's: also write detector_bbox_info */
+  const guint64 *object_ids;    /* NULL: untracked */
+  const gfloat *tracker_boxes;  /* NULL: left alone */
+  const gfloat *tracker_confidences;    /* NULL: left alone */
+  gint infer_done;              /* what the frame's bInferDone becomes; -1: left alone */
+} SluiceObjectRows;
+
+static const NvOSDColor white = { 1, 1, 1, 1 };
+static const NvOSDColor black = { 0, 0, 0, 1 };
+
+static gpointer
+batch_of (const SluiceProvider *provider, gpointer element)
+{
+  return FIELD (provider, element, BASE_BATCH, gpointer);
+}
+
+static gboolean
+all_finite (const gfloat *values, guint count)
+{
+  for (guint i = 0; i < count; i++) {
+    if (!isfinite (values[i]))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+/* The faults that need no lock: numbers that are not numbers. */
+static gint64
+check_numbers (const SluiceObjectRows *rows)
+{
+  for (guint i = 0; i < rows->count; i++) {
+    const gfloat *box = rows->boxes + 4 * i;
+    if (!all_finite (box, 4))
+      return SLUICE_FAULT (FAULT_BOX, i);
+    if (box[2] < 0 || box[3] < 0)
+      return SLUICE_FAULT (FAULT_BOX_SIZE, i);
+    if (!isfinite (rows->scores[i]))
+      return SLUICE_FAULT (FAULT_SCORE, i);
+    if (rows->rotation != NULL && !isfinite (rows->rotation[i]))
+      return SLUICE_FAULT (FAULT_ROTATION, i);
+    if (rows->tracker_boxes != NULL && !all_finite (rows->tracker_boxes + 4 * i, 4))
+      return SLUICE_FAULT (FAULT_TRACKER_BOX, i);
+    if (rows->tracker_confidences != NULL && !isfinite (rows->tracker_confidences[i]))
+      return SLUICE_FAULT (FAULT_TRACKER_CONFIDENCE, i);
+  }
+  return 0;
+}
+
+/* Check that each address is an object of the frame. They mostly come in list order, so the search goes on from the
+ * last one found. `zero_allowed`: 0 stands for no object. */
+static gint64
+check_addresses (GList *objects, const guint64 *addresses, guint count, gboolean zero_allowed, gint fault)
+{
+  GList *from = objects;
+  for (guint i = 0; i < count; i++) {
+    if (addresses[i] == 0 && zero_allowed)
+      continue;
+    GList *link = from;
+    while (link != NULL && GPOINTER_TO_SIZE (link->data) != addresses[i])
+      link = link->next;
+    if (link == NULL) {
+      link = objects;
+      while (link != from && GPOINTER_TO_SIZE (link->data) != addresses[i])
+        link = link->next;
+      if (link == from)
+        return SLUICE_FAULT (fault, i);
+    }
+    from = link;
+  }
+  return 0;
+}
+
+/* How many bytes of a UTF-8 text fit into `limit` without cutting a character. */
+static gsize
+fitting (const gchar *text, gsize limit)
+{
+  const gchar *end = memchr (text, '\0', limit + 1);
+  if (end != NULL)
+    return (gsize) (end - text);
+  gsize length = limit;
+  while (length > 0 && ((guchar) text[length] & 0xC0) == 0x80)
+    length--;
+  return length;
+}
+
+/* Where a text stands: at the box's left edge and `rise` above it, but inside the frame. */
+static void
+place_text (const SluiceProvider *provider, gpointer object, const gfloat *box, gfloat rise, guint font_size)
+{
+  FIELD (provider, object, TEXT_X, guint) = (guint) CLAMP (box[0], 0.0f, (gfloat) G_MAXINT32);
+  FIELD (provider, object, TEXT_Y, guint) = (guint) CLAMP (box[1] - rise, 0.0f, (gfloat) G_MAXINT32);
+  FIELD (provider, object, FONT_NAME, const gchar *) = "Serif";
+  FIELD (provider, object, FONT_SIZE, guint) = font_size;
+  FIELD (provider, object, FONT_COLOR, NvOSDColor) = white;
+  FIELD (provider, object, TEXT_HAS_BG, gint) = 1;
+  FIELD (provider, object, TEXT_BG_COLOR, NvOSDColor) = black;
+}
+
+static void
+write_mask (const SluiceProvider *provider, gpointer object, const SluiceMask *mask, gfloat threshold)
+{
+  gsize size = (gsize) mask->width * mask->height * sizeof (gfloat);
+  FIELD (provider, object, MASK_DATA, gpointer) = g_memdup2 (mask->data, size);
+  FIELD (provider, object, MASK_SIZE, guint) = (guint) size;
+  FIELD (provider, object, MASK_THRESHOLD, gfloat) = threshold;
+  FIELD (provider, object, MASK_WIDTH, guint) = mask->width;
+  FIELD (provider, object, MASK_HEIGHT, guint) = mask->height;
+}
+
+static const gchar *
+label_of (const SluiceObjectRows *rows, guint row)
+{
+  if (rows->labels == NULL)
+    return NULL;
+  if (rows->label_count == 0)
+    return rows->labels[row];
+  gint class_id = rows->class_ids[row];
+  return class_id >= 0 && (guint) class_id < rows->label_count ? rows->labels[class_id] : NULL;
+}
+
+static void
+write_text (const SluiceProvider *provider, gpointer object, const SluiceObjectRows *rows, guint row)
+{
+  const gchar *label = label_of (rows, row);
+  const gchar *text = rows->texts != NULL ? rows->texts[row] : label;
+  if (label != NULL) {
+    gchar *target = &FIELD (provider, object, OBJECT_LABEL, gchar);
+    gsize length = fitting (label, NVDS_MAX_LABEL_SIZE - 1);
+    memcpy (target, label, length);
+    target[length] = '\0';
+  }
+  FIELD (provider, object, TEXT_DISPLAY, gchar *) = g_strdup (text);
+  place_text (provider, object, rows->boxes + 4 * row, rows->text_rise, rows->font_size);
+}
+
+static void
+write_rect (const SluiceProvider *provider, gpointer object, const SluiceObjectRows *rows, guint row)
+{
+  memcpy (&FIELD (provider, object, RECT_BOX, gfloat), rows->boxes + 4 * row, sizeof (NvBbox));
+  FIELD (provider, object, RECT_ROTATION, gfloat) = rows->rotation ? rows->rotation[row] : 0;
+  FIELD (provider, object, RECT_BORDER_WIDTH, guint) = rows->border_width;
+  memcpy (&FIELD (provider, object, RECT_BORDER_COLOR, NvOSDColor), rows->border_colors + rows->border_color_step * row,
+      sizeof (NvOSDColor));
+  if (rows->bg_colors != NULL) {
+    FIELD (provider, object, RECT_HAS_BG, guint) = 1;
+    memcpy (&FIELD (provider, object, RECT_BG_COLOR, NvOSDColor), rows->bg_colors + rows->bg_color_step * row,
+        sizeof (NvOSDColor));
+  }
+}
+
+static void
+write_object (const SluiceProvider *provider, gpointer object, const SluiceObjectRows *rows, guint row)
+{
+  FIELD (provider, object, OBJECT_COMPONENT, gint) = rows->unique_component_id;
+  FIELD (provider, object, OBJECT_CONFIDENCE, gfloat) = rows->scores[row];
+  FIELD (provider, object, OBJECT_CLASS, gint) = rows->class_ids[row];
+  FIELD (provider, object, OBJECT_ID, guint64) = rows->object_ids ? rows->object_ids[row] : NVDS_UNTRACKED_OBJECT_ID;
+  write_rect (provider, object, rows, row);
+  if (rows->detector_boxes)
+    memcpy (&FIELD (provider, object, OBJECT_DETECTOR_BOX, NvBbox), rows->boxes + 4 * row, sizeof (NvBbox));
+  if (rows->tracker_boxes != NULL)
+    memcpy (&FIELD (provider, object, OBJECT_TRACKER_BOX, NvBbox), rows->tracker_boxes + 4 * row, sizeof (NvBbox));
+  if (rows->tracker_confidences != NULL)
+    FIELD (provider, object, OBJECT_TRACKER_CONFIDENCE, gfloat) = rows->tracker_confidences[row];
+  write_text (provider, object, rows, row);
+  if (rows->masks != NULL && rows->masks[row].data != NULL)
+    write_mask (provider, object, &rows->masks[row], rows->mask_threshold);
+}
+
+/* Add objects to a frame and write their addresses, in row order. Returns how many, or a fault, or SLUICE_BUSY. */
+SLUICE_EXPORT gint64
+sluice_write_objects (const SluiceProvider *provider, gpointer frame, const SluiceObjectRows *rows, guint64 *addresses,
+    gboolean wait)
+{
+  gpointer batch = batch_of (provider, frame);
+  gint64 fault = check_numbers (rows);
+  if (fault != 0)
+    return fault;
+  if (!sluice_enter (provider, batch, wait))
+    return SLUICE_BUSY;
+  if (rows->parents != NULL)
+    fault = check_addresses (FIELD (provider, frame, FRAME_OBJECTS, GList *), rows->parents, rows->count, TRUE,
+        FAULT_PARENT);
+  if (fault == 0) {
+    for (guint i = 0; i < rows->count; i++) {
+      gpointer object = provider->acquire_object (batch);
+      write_object (provider, object, rows, i);
+      provider->add_object (frame, object, rows->parents ? GSIZE_TO_POINTER (rows->parents[i]) : NULL);
+      addresses[i] = GPOINTER_TO_SIZE (object);
+    }
+    if (rows->infer_done >= 0)
+      FIELD (provider, frame, FRAME_INFER_DONE, gboolean) = rows->infer_done;
+  }
+  provider->unlock (batch);
+  return fault != 0 ? fault : (gint64) rows->count;
+}
+
+/* One object as it is read; the numpy dtype of bulk.py has the same fields. */
+typedef struct
+{
+  guint64 address;
+  guint64 parent;
+  guint64 object_id;
+  gint32 class_id;
+  gint32 unique_component_id;
+  gfloat confidence;
+  gfloat tracker_confidence;
+  gfloat box[4];
+  gfloat rotation;
+  gfloat detector_box[4];
+  gfloat tracker_box[4];
+  gchar label[NVDS_MAX_LABEL_SIZE];
+} SluiceObjectRow;
+
+G_STATIC_ASSERT (sizeof (SluiceObjectRow) == 224);
+
+static void
+read_object (const SluiceProvider *provider, gpointer object, SluiceObjectRow *row)
+{
+  row->address = GPOINTER_TO_SIZE (object);
+  row->parent = FIELD (provider, object, OBJECT_PARENT, guint64);
+  row->object_id = FIELD (provider, object, OBJECT_ID, guint64);
+  row->class_id = FIELD (provider, object, OBJECT_CLASS, gint32);
+  row->unique_component_id = FIELD (provider, object, OBJECT_COMPONENT, gint32);
+  row->confidence = FIELD (provider, object, OBJECT_CONFIDENCE, gfloat);
+  row->tracker_confidence = FIELD (provider, object, OBJECT_TRACKER_CONFIDENCE, gfloat);
+  memcpy (row->box, &FIELD (provider, object, RECT_BOX, gfloat), sizeof row->box);
+  row->rotation = FIELD (provider, object, RECT_ROTATION, gfloat);
+  memcpy (row->detector_box, &FIELD (provider, object, OBJECT_DETECTOR_BOX, gfloat), sizeof row->detector_box);
+  memcpy (row->tracker_box, &FIELD (provider, object, OBJECT_TRACKER_BOX, gfloat), sizeof row->tracker_box);
+  memcpy (row->label, &FIELD (provider, object, OBJECT_LABEL, gchar), sizeof row->label);
+}
+
+/* Read the objects of a frame in list order. Returns how many there are; rows beyond `capacity` are not written. */
+SLUICE_EXPORT gint64
+sluice_read_objects (const SluiceProvider *provider, gpointer frame, SluiceObjectRow *rows, guint capacity,
+    gboolean wait)
+{
+  gpointer batch = batch_of (provider, frame);
+  if (!sluice_enter (provider, batch, wait))
+    return SLUICE_BUSY;
+  guint count = 0;
+  for (GList *link = FIELD (provider, frame, FRAME_OBJECTS, GList *); link != NULL; link = link->next, count++) {
+    if (count < capacity)
+      read_object (provider, link->data, &rows[count]);
+  }
+  provider->unlock (batch);
+  return count;
+}
+
+/* A tracker's results for objects that are on the frame. */
+typedef struct
+{
+  guint count;
+  const guint64 *addresses;
+  const guint64 *object_ids;
+  const gfloat *boxes;          /* clipped to the surface: what downstream uses */
+  const gfloat *tracker_boxes;  /* as the tracker has them */
+  const gfloat *confidences;
+  gboolean show_ids;            /* append the id to the text */
+} SluiceTrackedRows;
+
+static void
+append_id (const SluiceProvider *provider, gpointer object, guint64 id)
+{
+  gchar **text = &FIELD (provider, object, TEXT_DISPLAY, gchar *);
+  gboolean empty = *text == NULL || **text == '\0';
+  gchar *joined = g_strdup_printf ("%s%s%" G_GUINT64_FORMAT, empty ? "" : *text, empty ? "" : " ", id);
+  joined[fitting (joined, NVDS_MAX_LABEL_SIZE - 1)] = '\0';
+  g_free (*text);
+  *text = joined;
+}
+
+static gint64
+check_tracked (const SluiceTrackedRows *rows)
+{
+  for (guint i = 0; i < rows->count; i++) {
+    const gfloat *box = rows->boxes + 4 * i;
+    if (!all_finite (box, 4))
+      return SLUICE_FAULT (FAULT_BOX, i);
+    if (box[2] < 0 || box[3] < 0)
+      return SLUICE_FAULT (FAULT_BOX_SIZE, i);
+    if (!all_finite (rows->tracker_boxes + 4 * i, 4))
+      return SLUICE_FAULT (FAULT_TRACKER_BOX, i);
+    if (!isfinite (rows->confidences[i]))
+      return SLUICE_FAULT (FAULT_TRACKER_CONFIDENCE, i);
+  }
+  return 0;
+}
+
+SLUICE_EXPORT gint64
+sluice_update_tracked (const SluiceProvider *provider, gpointer frame, const SluiceTrackedRows *rows, gboolean wait)
+{
+  gpointer batch = batch_of (provider, frame);
+  gint64 fault = check_tracked (rows);
+  if (fault != 0)
+    return fault;
+  if (!sluice_enter (provider, batch, wait))
+    return SLUICE_BUSY;
+  fault = check_addresses (FIELD (provider, frame, FRAME_OBJECTS, GList *), rows->addresses, rows->count, FALSE,
+      FAULT_ADDRESS);
+  for (guint i = 0; fault == 0 && i < rows->count; i++) {
+    gpointer object = GSIZE_TO_POINTER (rows->addresses[i]);
+    const gfloat *box = rows->boxes + 4 * i;
+    FIELD (provider, object, OBJECT_ID, guint64) = rows->object_ids[i];
+    memcpy (&FIELD (provider, object, RECT_BOX, gfloat), box, sizeof (NvBbox));
+    memcpy (&FIELD (provider, object, OBJECT_TRACKER_BOX, NvBbox), rows->tracker_boxes + 4 * i, sizeof (NvBbox));
+    FIELD (provider, object, OBJECT_TRACKER_CONFIDENCE, gfloat) = rows->confidences[i];
+    place_text (provider, object, box, 20, 10);
+    if (rows->show_ids)
+      append_id (provider, object, rows->object_ids[i]);
+  }
+  provider->unlock (batch);
+  return fault != 0 ? fault : (gint64) rows->count;
+}
+
+/* Remove objects from a frame. Objects that had one of them as parent get none, where NVIDIA's leaves the pointer. */
+SLUICE_EXPORT gint64
+sluice_remove_objects (const SluiceProvider *provider, gpointer frame, const guint64 *addresses, guint count,
+    gboolean wait)
+{
+  gpointer batch = batch_of (provider, frame);
+  if (!sluice_enter (provider, batch, wait))
+    return SLUICE_BUSY;
+  gint64 fault = check_addresses (FIELD (provider, frame, FRAME_OBJECTS, GList *), addresses, count, FALSE,
+      FAULT_ADDRESS);
+  if (fault == 0 && count > 0) {
+    GHashTable *removed = g_hash_table_new (NULL, NULL);
+    for (guint i = 0; i < count; i++) {
+      gpointer object = GSIZE_TO_POINTER (addresses[i]);
+      if (g_hash_table_add (removed, object))
+        provider->remove_object (frame, object);
+    }
+    for (GList *link = FIELD (provider, frame, FRAME_OBJECTS, GList *); link != NULL; link = link->next) {
+      gpointer *parent = &FIELD (provider, link->data, OBJECT_PARENT, gpointer);
+      if (*parent != NULL && g_hash_table_contains (removed, *parent))
+        *parent = NULL;
+    }
+    g_hash_table_destroy (removed);
+  }
+  provider->unlock (batch);
+  return fault != 0 ? fault : (gint64) count;
+}
+
+/* One frame to create; the numpy dtype of bulk.py has the same fields. */
+typedef struct
+{
+  guint64 buf_pts;
+  guint64 ntp_timestamp;
+  guint32 pad_index;
+  guint32 source_id;
+  gint32 frame_num;
+  guint32 source_width;
+  guint32 source_height;
+  guint32 pipeline_width;
+  guint32 pipeline_height;
+  guint32 unused;
+} SluiceFrameRow;
+
+G_STATIC_ASSERT (sizeof (SluiceFrameRow) == 48);
+
+/* Add frames to a batch; batch_id is the frame's place in it. */
+SLUICE_EXPORT gint64
+sluice_fill_frames (const SluiceProvider *provider, gpointer batch, const SluiceFrameRow *rows, guint count,
+    guint64 *addresses, gboolean wait)
+{
+  if (!sluice_enter (provider, batch, wait))
+    return SLUICE_BUSY;
+  for (guint i = 0; i < count; i++) {
+    gpointer frame = provider->acquire_frame (batch);
+    FIELD (provider, frame, FRAME_PAD, guint) = rows[i].pad_index;
+    FIELD (provider, frame, FRAME_SOURCE, guint) = rows[i].source_id;
+    FIELD (provider, frame, FRAME_BATCH_ID, guint) = FIELD (provider, batch, BATCH_FRAMES, guint);
+    FIELD (provider, frame, FRAME_NUMBER, gint) = rows[i].frame_num;
+    FIELD (provider, frame, FRAME_PTS, guint64) = rows[i].buf_pts;
+    FIELD (provider, frame, FRAME_NTP, guint64) = rows[i].ntp_timestamp;
+    FIELD (provider, frame, FRAME_SURFACES, gint) = 1;
+    FIELD (provider, frame, FRAME_SOURCE_WIDTH, guint) = rows[i].source_width;
+    FIELD (provider, frame, FRAME_SOURCE_HEIGHT, guint) = rows[i].source_height;
+    FIELD (provider, frame, FRAME_PIPELINE_WIDTH, guint) = rows[i].pipeline_width;
+    FIELD (provider, frame, FRAME_PIPELINE_HEIGHT, guint) = rows[i].pipeline_height;
+    provider->add_frame (batch, frame);
+    addresses[i] = GPOINTER_TO_SIZE (frame);
+  }
+  provider->unlock (batch);
+  return count;
+}

@@ -1,0 +1,614 @@
+/* The portable provider: pools, lists and copies of NvDsBatchMeta, as NVIDIA's libnvds_meta behaves.
+ *
+ * The functions have that library's names behind the prefix sluice_, so that both can live in one process and read each
+ * other's bare batches. Everything is allocated with GLib. Deliberate differences, all where the original corrupts its
+ * counters or crashes: clearing display metas returns them to their own pool; a batch of zero frames can grow; a copy
+ * of a batch whose max_frames_in_batch is 0 gets pools for the frames it has; the counters change under the lock.
+ */
+#include "nvds.h"
+
+#include <string.h>
+
+#define MIN_DISPLAY_AND_USER 8
+#define PER_FRAME 8
+#define MAX_GROWTH 128
+
+static gint live_batches;
+
+/* How many batches of this provider exist; a test's ledger. */
+SLUICE_EXPORT gint
+sluice_live_batches (void)
+{
+  return g_atomic_int_get (&live_batches);
+}
+
+/* ---- pools ---- */
+
+/* The base fields are set once, here: what a user changes in them survives recycling, as with NVIDIA's library. */
+static void
+pool_grow (NvDsBatchMeta *batch, NvDsMetaPool *pool, guint count)
+{
+  for (guint i = 0; i < count; i++) {
+    NvDsBaseMeta *base = g_malloc0 (pool->element_size);
+    base->batch_meta = batch;
+    base->meta_type = pool->meta_type;
+    base->release_func = pool->release_func;
+    pool->empty_list = g_list_prepend (pool->empty_list, base);
+  }
+  pool->num_empty_elements += count;
+  pool->max_elements_in_pool += count;
+}
+
+static NvDsMetaPool *
+pool_new (NvDsBatchMeta *batch, gint meta_type, guint element_size, guint count, NvDsReleaseFunc release)
+{
+  NvDsMetaPool *pool = g_new0 (NvDsMetaPool, 1);
+  pool->meta_type = meta_type;
+  pool->element_size = element_size;
+  pool->release_func = release;
+  pool_grow (batch, pool, count);
+  return pool;
+}
+
+static gpointer
+pool_acquire (NvDsBatchMeta *batch, NvDsMetaPool *pool)
+{
+  g_rec_mutex_lock (&batch->meta_mutex);
+  if (pool->empty_list == NULL)
+    pool_grow (batch, pool, pool->max_elements_in_pool ? MIN (MAX_GROWTH, 2 * pool->max_elements_in_pool) : PER_FRAME);
+  GList *link = pool->empty_list;
+  pool->empty_list = g_list_remove_link (pool->empty_list, link);
+  pool->full_list = g_list_concat (link, pool->full_list);
+  pool->num_empty_elements--;
+  pool->num_full_elements++;
+  gpointer element = link->data;
+  g_rec_mutex_unlock (&batch->meta_mutex);
+  return element;
+}
+
+/* Release one element and move it to the head of the empty list. The lock is held. */
+static void
+pool_return (NvDsMetaPool *pool, gpointer element)
+{
+  NvDsBaseMeta *base = element;
+  GList *link = g_list_find (pool->full_list, element);
+  if (link == NULL) {
+    g_warning ("element %p is not in use in the pool of meta type %d", element, pool->meta_type);
+    return;
+  }
+  if (base->release_func != NULL)
+    base->release_func (element, NULL);
+  /* The release may have moved other elements of the same pool, never this one. */
+  pool->full_list = g_list_remove_link (pool->full_list, link);
+  pool->empty_list = g_list_concat (link, pool->empty_list);
+  pool->num_full_elements--;
+  pool->num_empty_elements++;
+}
+
+static gboolean
+pool_free (NvDsMetaPool *pool)
+{
+  while (pool->full_list != NULL)
+    pool_return (pool, pool->full_list->data);
+  if (g_list_length (pool->empty_list) != pool->max_elements_in_pool) {
+    g_warning ("the pool of meta type %d has %u elements, not the %u it made", pool->meta_type,
+        g_list_length (pool->empty_list), pool->max_elements_in_pool);
+    return FALSE;
+  }
+  g_list_free_full (pool->empty_list, g_free);
+  g_free (pool);
+  return TRUE;
+}
+
+static void
+clear_list (NvDsMetaPool *pool, GList **list)
+{
+  while (*list != NULL) {
+    gpointer element = (*list)->data;
+    *list = g_list_delete_link (*list, *list);
+    pool_return (pool, element);
+  }
+}
+
+static void
+zero_after_base (gpointer element, gsize size)
+{
+  memset ((guint8 *) element + sizeof (NvDsBaseMeta), 0, size - sizeof (NvDsBaseMeta));
+}
+
+/* ---- what each kind of element owns ---- */
+
+static void
+release_label (gpointer data, gpointer user_data G_GNUC_UNUSED)
+{
+  NvDsLabelInfo *label = data;
+  g_free (label->pResult_label);
+  zero_after_base (label, sizeof *label);
+}
+
+static void
+release_classifier (gpointer data, gpointer user_data G_GNUC_UNUSED)
+{
+  NvDsClassifierMeta *classifier = data;
+  clear_list (classifier->base_meta.batch_meta->label_info_meta_pool, &classifier->label_info_list);
+  zero_after_base (classifier, sizeof *classifier);
+}
+
+static void
+release_object (gpointer data, gpointer user_data G_GNUC_UNUSED)
+{
+  NvDsObjectMeta *object = data;
+  NvDsBatchMeta *batch = object->base_meta.batch_meta;
+  clear_list (batch->classifier_meta_pool, &object->classifier_meta_list);
+  clear_list (batch->user_meta_pool, &object->obj_user_meta_list);
+  g_free (object->text_params.display_text);
+  if (object->mask_params.size > 0)
+    g_free (object->mask_params.data);
+  zero_after_base (object, sizeof *object);
+}
+
+static void
+release_display (gpointer data, gpointer user_data G_GNUC_UNUSED)
+{
+  NvDsDisplayMeta *display = data;
+  for (guint i = 0; i < NVDS_MAX_DISPLAY_ELEMENTS; i++)
+    g_free (display->text_params[i].display_text);
+  zero_after_base (display, sizeof *display);
+}
+
+static void
+release_frame (gpointer data, gpointer user_data G_GNUC_UNUSED)
+{
+  NvDsFrameMeta *frame = data;
+  NvDsBatchMeta *batch = frame->base_meta.batch_meta;
+  g_free (frame->sensorInfo_meta.sensor_id);
+  g_free (frame->sensorInfo_meta.sensor_name);
+  g_free (frame->sensorInfo_meta.uri);
+  clear_list (batch->obj_meta_pool, &frame->obj_meta_list);
+  clear_list (batch->display_meta_pool, &frame->display_meta_list);
+  clear_list (batch->user_meta_pool, &frame->frame_user_meta_list);
+  zero_after_base (frame, sizeof *frame);
+}
+
+/* ---- batches ---- */
+
+SLUICE_EXPORT NvDsBatchMeta *
+sluice_nvds_create_batch_meta (guint max_frames)
+{
+  NvDsBatchMeta *batch = g_new0 (NvDsBatchMeta, 1);
+  batch->base_meta.batch_meta = batch;
+  batch->base_meta.meta_type = NVDS_BATCH_META;
+  batch->base_meta.copy_func = sluice_nvds_batch_meta_copy_func;
+  batch->base_meta.release_func = sluice_nvds_batch_meta_release_func;
+  g_rec_mutex_init (&batch->meta_mutex);
+  batch->frame_meta_pool = pool_new (batch, NVDS_FRAME_META, sizeof (NvDsFrameMeta), max_frames, release_frame);
+  batch->obj_meta_pool = pool_new (batch, NVDS_OBJ_META, sizeof (NvDsObjectMeta), PER_FRAME * max_frames, release_object);
+  batch->classifier_meta_pool =
+      pool_new (batch, NVDS_CLASSIFIER_META, sizeof (NvDsClassifierMeta), PER_FRAME * max_frames, release_classifier);
+  batch->display_meta_pool =
+      pool_new (batch, NVDS_DISPLAY_META, sizeof (NvDsDisplayMeta), MIN_DISPLAY_AND_USER, release_display);
+  batch->user_meta_pool = pool_new (batch, NVDS_USER_META, sizeof (NvDsUserMeta), MIN_DISPLAY_AND_USER, NULL);
+  batch->label_info_meta_pool =
+      pool_new (batch, NVDS_LABEL_INFO_META, sizeof (NvDsLabelInfo), PER_FRAME * max_frames, release_label);
+  g_atomic_int_inc (&live_batches);
+  return batch;
+}
+
+SLUICE_EXPORT gboolean
+sluice_nvds_destroy_batch_meta (NvDsBatchMeta *batch)
+{
+  NvDsMetaPool *pools[] = { batch->frame_meta_pool, batch->obj_meta_pool, batch->classifier_meta_pool,
+    batch->display_meta_pool, batch->user_meta_pool, batch->label_info_meta_pool
+  };
+  for (guint i = 0; i < G_N_ELEMENTS (pools); i++) {
+    if (!pool_free (pools[i]))
+      return FALSE;
+  }
+  g_list_free (batch->frame_meta_list);
+  g_list_free (batch->batch_user_meta_list);
+  g_rec_mutex_clear (&batch->meta_mutex);
+  g_free (batch);
+  g_atomic_int_add (&live_batches, -1);
+  return TRUE;
+}
+
+SLUICE_EXPORT void
+sluice_nvds_batch_meta_release_func (gpointer data, gpointer user_data G_GNUC_UNUSED)
+{
+  sluice_nvds_destroy_batch_meta (data);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_acquire_meta_lock (NvDsBatchMeta *batch)
+{
+  g_rec_mutex_lock (&batch->meta_mutex);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_release_meta_lock (NvDsBatchMeta *batch)
+{
+  g_rec_mutex_unlock (&batch->meta_mutex);
+}
+
+/* ---- acquire ---- */
+
+SLUICE_EXPORT NvDsFrameMeta *
+sluice_nvds_acquire_frame_meta_from_pool (NvDsBatchMeta *batch)
+{
+  return pool_acquire (batch, batch->frame_meta_pool);
+}
+
+SLUICE_EXPORT NvDsObjectMeta *
+sluice_nvds_acquire_obj_meta_from_pool (NvDsBatchMeta *batch)
+{
+  return pool_acquire (batch, batch->obj_meta_pool);
+}
+
+SLUICE_EXPORT NvDsClassifierMeta *
+sluice_nvds_acquire_classifier_meta_from_pool (NvDsBatchMeta *batch)
+{
+  return pool_acquire (batch, batch->classifier_meta_pool);
+}
+
+SLUICE_EXPORT NvDsDisplayMeta *
+sluice_nvds_acquire_display_meta_from_pool (NvDsBatchMeta *batch)
+{
+  return pool_acquire (batch, batch->display_meta_pool);
+}
+
+SLUICE_EXPORT NvDsUserMeta *
+sluice_nvds_acquire_user_meta_from_pool (NvDsBatchMeta *batch)
+{
+  return pool_acquire (batch, batch->user_meta_pool);
+}
+
+SLUICE_EXPORT NvDsLabelInfo *
+sluice_nvds_acquire_label_info_meta_from_pool (NvDsBatchMeta *batch)
+{
+  return pool_acquire (batch, batch->label_info_meta_pool);
+}
+
+/* ---- add: frames and batch user metas at the end, everything else at the front ---- */
+
+static void
+add (NvDsBatchMeta *batch, GList **list, gpointer element, guint *counter, gboolean append)
+{
+  g_rec_mutex_lock (&batch->meta_mutex);
+  *list = append ? g_list_append (*list, element) : g_list_prepend (*list, element);
+  if (counter != NULL)
+    (*counter)++;
+  g_rec_mutex_unlock (&batch->meta_mutex);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_add_frame_meta_to_batch (NvDsBatchMeta *batch, NvDsFrameMeta *frame)
+{
+  add (batch, &batch->frame_meta_list, frame, &batch->num_frames_in_batch, TRUE);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_add_user_meta_to_batch (NvDsBatchMeta *batch, NvDsUserMeta *user)
+{
+  add (batch, &batch->batch_user_meta_list, user, NULL, TRUE);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_add_obj_meta_to_frame (NvDsFrameMeta *frame, NvDsObjectMeta *object, NvDsObjectMeta *parent)
+{
+  object->parent = parent;
+  add (frame->base_meta.batch_meta, &frame->obj_meta_list, object, &frame->num_obj_meta, FALSE);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_add_display_meta_to_frame (NvDsFrameMeta *frame, NvDsDisplayMeta *display)
+{
+  add (frame->base_meta.batch_meta, &frame->display_meta_list, display, NULL, FALSE);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_add_user_meta_to_frame (NvDsFrameMeta *frame, NvDsUserMeta *user)
+{
+  add (frame->base_meta.batch_meta, &frame->frame_user_meta_list, user, NULL, FALSE);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_add_user_meta_to_obj (NvDsObjectMeta *object, NvDsUserMeta *user)
+{
+  add (object->base_meta.batch_meta, &object->obj_user_meta_list, user, NULL, FALSE);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_add_classifier_meta_to_object (NvDsObjectMeta *object, NvDsClassifierMeta *classifier)
+{
+  add (object->base_meta.batch_meta, &object->classifier_meta_list, classifier, NULL, FALSE);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_add_label_info_meta_to_classifier (NvDsClassifierMeta *classifier, NvDsLabelInfo *label)
+{
+  add (classifier->base_meta.batch_meta, &classifier->label_info_list, label, &classifier->num_labels, FALSE);
+}
+
+/* ---- remove and clear ---- */
+
+static void
+take_out (NvDsBatchMeta *batch, NvDsMetaPool *pool, GList **list, gpointer element, guint *counter)
+{
+  g_rec_mutex_lock (&batch->meta_mutex);
+  GList *link = g_list_find (*list, element);
+  if (link != NULL) {
+    *list = g_list_delete_link (*list, link);
+    pool_return (pool, element);
+    if (counter != NULL)
+      (*counter)--;
+  }
+  g_rec_mutex_unlock (&batch->meta_mutex);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_remove_frame_meta_from_batch (NvDsBatchMeta *batch, NvDsFrameMeta *frame)
+{
+  take_out (batch, batch->frame_meta_pool, &batch->frame_meta_list, frame, &batch->num_frames_in_batch);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_remove_user_meta_from_batch (NvDsBatchMeta *batch, NvDsUserMeta *user)
+{
+  take_out (batch, batch->user_meta_pool, &batch->batch_user_meta_list, user, NULL);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_remove_obj_meta_from_frame (NvDsFrameMeta *frame, NvDsObjectMeta *object)
+{
+  NvDsBatchMeta *batch = frame->base_meta.batch_meta;
+  take_out (batch, batch->obj_meta_pool, &frame->obj_meta_list, object, &frame->num_obj_meta);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_remove_display_meta_from_frame (NvDsFrameMeta *frame, NvDsDisplayMeta *display)
+{
+  NvDsBatchMeta *batch = frame->base_meta.batch_meta;
+  take_out (batch, batch->display_meta_pool, &frame->display_meta_list, display, NULL);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_remove_user_meta_from_frame (NvDsFrameMeta *frame, NvDsUserMeta *user)
+{
+  NvDsBatchMeta *batch = frame->base_meta.batch_meta;
+  take_out (batch, batch->user_meta_pool, &frame->frame_user_meta_list, user, NULL);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_remove_user_meta_from_object (NvDsObjectMeta *object, NvDsUserMeta *user)
+{
+  NvDsBatchMeta *batch = object->base_meta.batch_meta;
+  take_out (batch, batch->user_meta_pool, &object->obj_user_meta_list, user, NULL);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_remove_classifier_meta_from_obj (NvDsObjectMeta *object, NvDsClassifierMeta *classifier)
+{
+  NvDsBatchMeta *batch = object->base_meta.batch_meta;
+  take_out (batch, batch->classifier_meta_pool, &object->classifier_meta_list, classifier, NULL);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_remove_label_info_meta_from_classifier (NvDsClassifierMeta *classifier, NvDsLabelInfo *label)
+{
+  NvDsBatchMeta *batch = classifier->base_meta.batch_meta;
+  take_out (batch, batch->label_info_meta_pool, &classifier->label_info_list, label, &classifier->num_labels);
+}
+
+static void
+clear_all (NvDsBatchMeta *batch, NvDsMetaPool *pool, GList **list, guint *counter)
+{
+  g_rec_mutex_lock (&batch->meta_mutex);
+  clear_list (pool, list);
+  if (counter != NULL)
+    *counter = 0;
+  g_rec_mutex_unlock (&batch->meta_mutex);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_clear_frame_meta_list (NvDsBatchMeta *batch, GList *list G_GNUC_UNUSED)
+{
+  clear_all (batch, batch->frame_meta_pool, &batch->frame_meta_list, &batch->num_frames_in_batch);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_clear_batch_user_meta_list (NvDsBatchMeta *batch, GList *list G_GNUC_UNUSED)
+{
+  clear_all (batch, batch->user_meta_pool, &batch->batch_user_meta_list, NULL);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_clear_obj_meta_list (NvDsFrameMeta *frame, GList *list G_GNUC_UNUSED)
+{
+  NvDsBatchMeta *batch = frame->base_meta.batch_meta;
+  clear_all (batch, batch->obj_meta_pool, &frame->obj_meta_list, &frame->num_obj_meta);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_clear_display_meta_list (NvDsFrameMeta *frame, GList *list G_GNUC_UNUSED)
+{
+  NvDsBatchMeta *batch = frame->base_meta.batch_meta;
+  clear_all (batch, batch->display_meta_pool, &frame->display_meta_list, NULL);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_clear_frame_user_meta_list (NvDsFrameMeta *frame, GList *list G_GNUC_UNUSED)
+{
+  NvDsBatchMeta *batch = frame->base_meta.batch_meta;
+  clear_all (batch, batch->user_meta_pool, &frame->frame_user_meta_list, NULL);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_clear_classifier_meta_list (NvDsObjectMeta *object, GList *list G_GNUC_UNUSED)
+{
+  NvDsBatchMeta *batch = object->base_meta.batch_meta;
+  clear_all (batch, batch->classifier_meta_pool, &object->classifier_meta_list, NULL);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_clear_obj_user_meta_list (NvDsObjectMeta *object, GList *list G_GNUC_UNUSED)
+{
+  NvDsBatchMeta *batch = object->base_meta.batch_meta;
+  clear_all (batch, batch->user_meta_pool, &object->obj_user_meta_list, NULL);
+}
+
+SLUICE_EXPORT void
+sluice_nvds_clear_label_info_meta_list (NvDsClassifierMeta *classifier, GList *list G_GNUC_UNUSED)
+{
+  NvDsBatchMeta *batch = classifier->base_meta.batch_meta;
+  clear_all (batch, batch->label_info_meta_pool, &classifier->label_info_list, &classifier->num_labels);
+}
+
+SLUICE_EXPORT NvDsFrameMeta *
+sluice_nvds_get_nth_frame_meta (GList *list, guint index)
+{
+  return g_list_nth_data (list, index);
+}
+
+/* The text must live as long as the process: the quark keeps the pointer. */
+SLUICE_EXPORT gint
+sluice_nvds_get_user_meta_type (const gchar *text)
+{
+  return NVDS_START_USER_META + (gint) g_quark_from_static_string (text);
+}
+
+/* ---- copy ----
+ *
+ * As NVIDIA's: everything that is added at the front comes out reversed, pipeline_width, pipeline_height and
+ * classifier_type are lost, a parent survives only when it was copied before its child, and user metas without a
+ * copy_func are left out.
+ */
+
+static void
+copy_user_metas (GList *list, NvDsBatchMeta *batch, GList **target, gboolean append)
+{
+  for (; list != NULL; list = list->next) {
+    NvDsUserMeta *source = list->data;
+    if (source->base_meta.copy_func == NULL)
+      continue;
+    NvDsUserMeta *copy = sluice_nvds_acquire_user_meta_from_pool (batch);
+    copy->base_meta.meta_type = source->base_meta.meta_type;
+    copy->base_meta.uContext = source->base_meta.uContext;
+    copy->base_meta.copy_func = source->base_meta.copy_func;
+    copy->base_meta.release_func = source->base_meta.release_func;
+    copy->user_meta_data = source->base_meta.copy_func (source, NULL);
+    add (batch, target, copy, NULL, append);
+  }
+}
+
+static void
+copy_labels (NvDsClassifierMeta *source, NvDsClassifierMeta *copy)
+{
+  for (GList *link = source->label_info_list; link != NULL; link = link->next) {
+    NvDsLabelInfo *from = link->data;
+    NvDsLabelInfo *to = sluice_nvds_acquire_label_info_meta_from_pool (copy->base_meta.batch_meta);
+    to->num_classes = from->num_classes;
+    memcpy (to->result_label, from->result_label, sizeof to->result_label);
+    to->pResult_label = g_strdup (from->pResult_label);
+    to->result_class_id = from->result_class_id;
+    to->label_id = from->label_id;
+    to->result_prob = from->result_prob;
+    sluice_nvds_add_label_info_meta_to_classifier (copy, to);
+  }
+}
+
+static void
+copy_classifiers (NvDsObjectMeta *source, NvDsObjectMeta *copy)
+{
+  for (GList *link = source->classifier_meta_list; link != NULL; link = link->next) {
+    NvDsClassifierMeta *from = link->data;
+    NvDsClassifierMeta *to = sluice_nvds_acquire_classifier_meta_from_pool (copy->base_meta.batch_meta);
+    to->unique_component_id = from->unique_component_id;
+    copy_labels (from, to);
+    sluice_nvds_add_classifier_meta_to_object (copy, to);
+  }
+}
+
+static void
+copy_object_fields (const NvDsObjectMeta *source, NvDsObjectMeta *copy)
+{
+  NvDsBaseMeta base = copy->base_meta;
+  *copy = *source;
+  copy->base_meta = base;
+  copy->parent = NULL;
+  copy->classifier_meta_list = NULL;
+  copy->obj_user_meta_list = NULL;
+  copy->text_params.display_text = g_strdup (source->text_params.display_text);
+  if (source->mask_params.size > 0)
+    copy->mask_params.data = g_memdup2 (source->mask_params.data, source->mask_params.size);
+}
+
+static void
+copy_objects (NvDsFrameMeta *source, NvDsFrameMeta *copy)
+{
+  NvDsBatchMeta *batch = copy->base_meta.batch_meta;
+  GHashTable *copies = g_hash_table_new (NULL, NULL);
+  for (GList *link = source->obj_meta_list; link != NULL; link = link->next) {
+    NvDsObjectMeta *from = link->data;
+    NvDsObjectMeta *to = sluice_nvds_acquire_obj_meta_from_pool (batch);
+    copy_object_fields (from, to);
+    copy_user_metas (from->obj_user_meta_list, batch, &to->obj_user_meta_list, FALSE);
+    copy_classifiers (from, to);
+    NvDsObjectMeta *parent = from->parent ? g_hash_table_lookup (copies, from->parent) : NULL;
+    sluice_nvds_add_obj_meta_to_frame (copy, to, parent);
+    g_hash_table_insert (copies, from, to);
+  }
+  g_hash_table_destroy (copies);
+}
+
+static void
+copy_displays (NvDsFrameMeta *source, NvDsFrameMeta *copy)
+{
+  for (GList *link = source->display_meta_list; link != NULL; link = link->next) {
+    NvDsDisplayMeta *from = link->data;
+    NvDsDisplayMeta *to = sluice_nvds_acquire_display_meta_from_pool (copy->base_meta.batch_meta);
+    NvDsBaseMeta base = to->base_meta;
+    *to = *from;
+    to->base_meta = base;
+    to->base_meta.uContext = from->base_meta.uContext;
+    for (guint i = 0; i < NVDS_MAX_DISPLAY_ELEMENTS; i++)
+      to->text_params[i].display_text = g_strdup (from->text_params[i].display_text);
+    sluice_nvds_add_display_meta_to_frame (copy, to);
+  }
+}
+
+/* Copy the content of one frame into an acquired frame of this or another batch. */
+SLUICE_EXPORT void
+sluice_nvds_copy_frame_meta (NvDsFrameMeta *source, NvDsFrameMeta *copy)
+{
+  NvDsBaseMeta base = copy->base_meta;
+  *copy = *source;
+  copy->base_meta = base;
+  copy->num_obj_meta = 0;
+  copy->obj_meta_list = copy->display_meta_list = copy->frame_user_meta_list = NULL;
+  copy->pipeline_width = copy->pipeline_height = 0;
+  copy->sensorInfo_meta.uri = g_strdup (source->sensorInfo_meta.uri);
+  copy->sensorInfo_meta.sensor_id = g_strdup (source->sensorInfo_meta.sensor_id);
+  copy->sensorInfo_meta.sensor_name = g_strdup (source->sensorInfo_meta.sensor_name);
+  copy_objects (source, copy);
+  copy_displays (source, copy);
+  copy_user_metas (source->frame_user_meta_list, base.batch_meta, &copy->frame_user_meta_list, FALSE);
+}
+
+SLUICE_EXPORT gpointer
+sluice_nvds_batch_meta_copy_func (gpointer data, gpointer user_data G_GNUC_UNUSED)
+{
+  NvDsBatchMeta *source = data;
+  g_rec_mutex_lock (&source->meta_mutex);
+  NvDsBatchMeta *copy = sluice_nvds_create_batch_meta (MAX (source->max_frames_in_batch, source->num_frames_in_batch));
+  copy->max_frames_in_batch = source->max_frames_in_batch;
+  memcpy (copy->misc_batch_info, source->misc_batch_info, sizeof copy->misc_batch_info);
+  memcpy (copy->reserved, source->reserved, sizeof copy->reserved);
+  for (GList *link = source->frame_meta_list; link != NULL; link = link->next) {
+    NvDsFrameMeta *frame = sluice_nvds_acquire_frame_meta_from_pool (copy);
+    sluice_nvds_copy_frame_meta (link->data, frame);
+    sluice_nvds_add_frame_meta_to_batch (copy, frame);
+  }
+  copy_user_metas (source->batch_user_meta_list, copy, &copy->batch_user_meta_list, TRUE);
+  g_rec_mutex_unlock (&source->meta_mutex);
+  return copy;
+}

@@ -1,0 +1,119 @@
+/* A metadata provider as the bulk functions see it: its functions, and where its structs have their fields.
+ *
+ * The fields come from the layout table chosen at run time, not from nvds.h: another DeepStream release may differ.
+ * The order of both lists is read from here by provider.py through sluice_function_name() and sluice_field_name().
+ */
+#ifndef SLUICE_PROVIDER_H
+#define SLUICE_PROVIDER_H
+
+#include "nvds.h"
+
+/* X (member, symbol, arguments): every function takes pointers and returns a pointer or nothing. */
+#define SLUICE_FUNCTIONS(X) \
+  X (lock, "nvds_acquire_meta_lock", void, (gpointer batch)) \
+  X (unlock, "nvds_release_meta_lock", void, (gpointer batch)) \
+  X (acquire_frame, "nvds_acquire_frame_meta_from_pool", gpointer, (gpointer batch)) \
+  X (acquire_object, "nvds_acquire_obj_meta_from_pool", gpointer, (gpointer batch)) \
+  X (acquire_user, "nvds_acquire_user_meta_from_pool", gpointer, (gpointer batch)) \
+  X (add_frame, "nvds_add_frame_meta_to_batch", void, (gpointer batch, gpointer frame)) \
+  X (add_object, "nvds_add_obj_meta_to_frame", void, (gpointer frame, gpointer object, gpointer parent)) \
+  X (add_user_to_batch, "nvds_add_user_meta_to_batch", void, (gpointer batch, gpointer user)) \
+  X (add_user_to_frame, "nvds_add_user_meta_to_frame", void, (gpointer frame, gpointer user)) \
+  X (add_user_to_object, "nvds_add_user_meta_to_obj", void, (gpointer object, gpointer user)) \
+  X (remove_object, "nvds_remove_obj_meta_from_frame", void, (gpointer frame, gpointer object))
+
+#define SLUICE_FIELDS(X) \
+  X (BASE_BATCH, "NvDsBaseMeta.batch_meta") \
+  X (BATCH_MUTEX, "NvDsBatchMeta.meta_mutex") \
+  X (BATCH_FRAMES, "NvDsBatchMeta.num_frames_in_batch") \
+  X (BATCH_USERS, "NvDsBatchMeta.batch_user_meta_list") \
+  X (FRAME_PAD, "NvDsFrameMeta.pad_index") \
+  X (FRAME_BATCH_ID, "NvDsFrameMeta.batch_id") \
+  X (FRAME_NUMBER, "NvDsFrameMeta.frame_num") \
+  X (FRAME_PTS, "NvDsFrameMeta.buf_pts") \
+  X (FRAME_NTP, "NvDsFrameMeta.ntp_timestamp") \
+  X (FRAME_SOURCE, "NvDsFrameMeta.source_id") \
+  X (FRAME_SURFACES, "NvDsFrameMeta.num_surfaces_per_frame") \
+  X (FRAME_SOURCE_WIDTH, "NvDsFrameMeta.source_frame_width") \
+  X (FRAME_SOURCE_HEIGHT, "NvDsFrameMeta.source_frame_height") \
+  X (FRAME_PIPELINE_WIDTH, "NvDsFrameMeta.pipeline_width") \
+  X (FRAME_PIPELINE_HEIGHT, "NvDsFrameMeta.pipeline_height") \
+  X (FRAME_INFER_DONE, "NvDsFrameMeta.bInferDone") \
+  X (FRAME_OBJECTS, "NvDsFrameMeta.obj_meta_list") \
+  X (OBJECT_PARENT, "NvDsObjectMeta.parent") \
+  X (OBJECT_COMPONENT, "NvDsObjectMeta.unique_component_id") \
+  X (OBJECT_CLASS, "NvDsObjectMeta.class_id") \
+  X (OBJECT_ID, "NvDsObjectMeta.object_id") \
+  X (OBJECT_DETECTOR_BOX, "NvDsObjectMeta.detector_bbox_info") \
+  X (OBJECT_TRACKER_BOX, "NvDsObjectMeta.tracker_bbox_info") \
+  X (OBJECT_CONFIDENCE, "NvDsObjectMeta.confidence") \
+  X (OBJECT_TRACKER_CONFIDENCE, "NvDsObjectMeta.tracker_confidence") \
+  X (OBJECT_LABEL, "NvDsObjectMeta.obj_label") \
+  X (RECT_BOX, "NvDsObjectMeta.rect_params.left") \
+  X (RECT_BORDER_WIDTH, "NvDsObjectMeta.rect_params.border_width") \
+  X (RECT_BORDER_COLOR, "NvDsObjectMeta.rect_params.border_color") \
+  X (RECT_HAS_BG, "NvDsObjectMeta.rect_params.has_bg_color") \
+  X (RECT_BG_COLOR, "NvDsObjectMeta.rect_params.bg_color") \
+  X (RECT_ROTATION, "NvDsObjectMeta.rect_params.rotation_angle") \
+  X (MASK_DATA, "NvDsObjectMeta.mask_params.data") \
+  X (MASK_SIZE, "NvDsObjectMeta.mask_params.size") \
+  X (MASK_THRESHOLD, "NvDsObjectMeta.mask_params.threshold") \
+  X (MASK_WIDTH, "NvDsObjectMeta.mask_params.width") \
+  X (MASK_HEIGHT, "NvDsObjectMeta.mask_params.height") \
+  X (TEXT_DISPLAY, "NvDsObjectMeta.text_params.display_text") \
+  X (TEXT_X, "NvDsObjectMeta.text_params.x_offset") \
+  X (TEXT_Y, "NvDsObjectMeta.text_params.y_offset") \
+  X (FONT_NAME, "NvDsObjectMeta.text_params.font_params.font_name") \
+  X (FONT_SIZE, "NvDsObjectMeta.text_params.font_params.font_size") \
+  X (FONT_COLOR, "NvDsObjectMeta.text_params.font_params.font_color") \
+  X (TEXT_HAS_BG, "NvDsObjectMeta.text_params.set_bg_clr") \
+  X (TEXT_BG_COLOR, "NvDsObjectMeta.text_params.text_bg_clr")
+
+#define SLUICE_FIELD_ENUM(name, path) FIELD_##name,
+enum
+{
+  SLUICE_FIELDS (SLUICE_FIELD_ENUM)
+  FIELD_COUNT
+};
+
+#define SLUICE_FUNCTION_MEMBER(member, symbol, result, arguments) result (*member) arguments;
+typedef struct
+{
+  SLUICE_FUNCTIONS (SLUICE_FUNCTION_MEMBER)
+  gint32 offset[FIELD_COUNT];
+} SluiceProvider;
+
+/* One field of an element, as an lvalue. */
+#define FIELD(provider, element, name, type) \
+  (*(type *) ((guint8 *) (element) + (provider)->offset[FIELD_##name]))
+
+/* What a function returns that must not wait for the meta lock and did not get it. */
+#define SLUICE_BUSY G_MININT64
+
+/* A fault found before anything was changed: kind and row in one negative number. */
+#define SLUICE_FAULT(kind, row) (-(((gint64) (kind) << 32) + (gint64) (row)))
+
+enum
+{
+  FAULT_BOX = 1,
+  FAULT_BOX_SIZE,
+  FAULT_SCORE,
+  FAULT_ROTATION,
+  FAULT_PARENT,
+  FAULT_TRACKER_BOX,
+  FAULT_TRACKER_CONFIDENCE,
+  FAULT_ADDRESS,
+};
+
+/* Take the batch's lock. A caller that holds the GIL must not wait for it: another thread may hold the lock and want
+ * the GIL. */
+static inline gboolean
+sluice_enter (const SluiceProvider *provider, gpointer batch, gboolean wait)
+{
+  if (!wait)
+    return g_rec_mutex_trylock (&FIELD (provider, batch, BATCH_MUTEX, GRecMutex));
+  provider->lock (batch);
+  return TRUE;
+}
+
+#endif

@@ -1,0 +1,391 @@
+"""The functions that create, fill, copy and attach metadata: NVIDIA's libraries, or Sluice's portable twin.
+
+Exactly one provider owns ``NvDsMeta`` in a process. `provider` chooses it once, by the environment variable
+``SLUICE_PROVIDER``:
+
+* ``auto`` (the default): NVIDIA's library where it is already mapped, else that of an installed DeepStream, else the
+  portable one;
+* ``nvidia``: as above, and also the libraries of the wheel ``nvidia-deepstream-videodecode-cu13``;
+* ``portable``: Sluice's own, refused where NVIDIA's library is mapped.
+
+Every call releases the GIL, because it may wait for the batch's meta lock.
+"""
+
+import ctypes
+import functools
+import importlib.util
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
+from sluice.contract import gstref
+from sluice.contract._native import library as native_library
+from sluice.contract.layout import Layout, confirm, confirm_gst_meta, layout
+from sluice.errors import ContractError
+
+PROVIDER_VARIABLE = "SLUICE_PROVIDER"
+CHOICES = ("auto", "nvidia", "portable")
+DEEPSTREAM = Path("/opt/nvidia/deepstream/deepstream/lib")
+WHEEL = "nvidia-deepstream-videodecode-cu13"
+META_LIBRARY = "libnvds_meta.so"
+GST_LIBRARY = "libnvdsgst_meta.so"
+
+_POINTER = ctypes.c_void_p
+_GST_META_INFO_SIZE = 16  # GstMetaInfo {GType api; GType type; gsize size; ...}
+
+# Symbol: (result, number of pointer arguments).
+_ACQUIRE = ("frame", "obj", "classifier", "label_info", "display", "user")
+_FUNCTIONS: dict[str, tuple[Any, int]] = {
+    "nvds_batch_meta_copy_func": (_POINTER, 2),
+    "nvds_batch_meta_release_func": (None, 2),
+    "nvds_acquire_meta_lock": (None, 1),
+    "nvds_release_meta_lock": (None, 1),
+    "nvds_add_frame_meta_to_batch": (None, 2),
+    "nvds_add_obj_meta_to_frame": (None, 3),
+    "nvds_add_display_meta_to_frame": (None, 2),
+    "nvds_add_classifier_meta_to_object": (None, 2),
+    "nvds_add_label_info_meta_to_classifier": (None, 2),
+    "nvds_add_user_meta_to_batch": (None, 2),
+    "nvds_add_user_meta_to_frame": (None, 2),
+    "nvds_add_user_meta_to_obj": (None, 2),
+    "nvds_remove_frame_meta_from_batch": (None, 2),
+    "nvds_remove_obj_meta_from_frame": (None, 2),
+    "nvds_remove_display_meta_from_frame": (None, 2),
+    "nvds_remove_classifier_meta_from_obj": (None, 2),
+    "nvds_remove_label_info_meta_from_classifier": (None, 2),
+    "nvds_remove_user_meta_from_batch": (None, 2),
+    "nvds_remove_user_meta_from_frame": (None, 2),
+    "nvds_remove_user_meta_from_object": (None, 2),
+    "nvds_clear_frame_meta_list": (None, 2),
+    "nvds_clear_obj_meta_list": (None, 2),
+    "nvds_clear_classifier_meta_list": (None, 2),
+    "nvds_clear_label_info_meta_list": (None, 2),
+    "nvds_clear_batch_user_meta_list": (None, 2),
+    "nvds_clear_frame_user_meta_list": (None, 2),
+    "nvds_clear_obj_user_meta_list": (None, 2),
+    "nvds_copy_frame_meta": (None, 2),
+    **{f"nvds_acquire_{kind}_meta_from_pool": (_POINTER, 1) for kind in _ACQUIRE},
+}
+
+
+class Provider:
+    """One implementation of the metadata functions. All addresses are C addresses as ``int``.
+
+    A provider made by `open_provider` serves bare batches; only the one of `provider` may touch buffers.
+    """
+
+    def __init__(self, name: str, path: str, meta: ctypes.CDLL, gst: ctypes.CDLL, prefix: str, table: Layout) -> None:
+        """Bind the functions of `meta` and `gst` (which may be one library) and confirm the layout."""
+        self.name = name
+        self.path = path
+        self.layout = table
+        self._meta, self._gst, self._prefix = meta, gst, prefix
+        self._owner = False
+        try:
+            calls = {
+                symbol: self._bind(meta, symbol, result, [_POINTER] * count)
+                for symbol, (result, count) in _FUNCTIONS.items()
+            }
+            self._create = self._bind(meta, "nvds_create_batch_meta", _POINTER, [ctypes.c_uint])
+            self._destroy = self._bind(meta, "nvds_destroy_batch_meta", ctypes.c_int, [_POINTER])
+            self._user_type = self._bind(meta, "nvds_get_user_meta_type", ctypes.c_int, [_POINTER])
+            self._add_meta = self._bind(gst, "gst_buffer_add_nvds_meta", _POINTER, [_POINTER] * 5)
+            self._find = self._bind(gst, "gst_buffer_get_nvds_batch_meta", _POINTER, [_POINTER])
+            self._register = self._bind(gst, "nvds_meta_get_info", _POINTER, [])
+        except AttributeError as error:
+            raise ContractError(f"{path} is not a metadata library of DeepStream 9: {error}") from error
+        self._bind_methods(calls)
+        self._copy = calls["nvds_batch_meta_copy_func"]
+        self._confirm_layout()
+        self.block = self._make_block()
+
+    def _bind(self, lib: ctypes.CDLL, symbol: str, result: Any, arguments: list[Any]) -> Callable[..., Any]:
+        function = getattr(lib, self._prefix + symbol)
+        function.restype, function.argtypes = result, arguments
+        return function  # type: ignore[no-any-return]
+
+    def _bind_methods(self, calls: dict[str, Callable[..., Any]]) -> None:
+        self.acquire_frame: Callable[[int], int] = calls["nvds_acquire_frame_meta_from_pool"]
+        self.acquire_object: Callable[[int], int] = calls["nvds_acquire_obj_meta_from_pool"]
+        self.acquire_classifier: Callable[[int], int] = calls["nvds_acquire_classifier_meta_from_pool"]
+        self.acquire_label: Callable[[int], int] = calls["nvds_acquire_label_info_meta_from_pool"]
+        self.acquire_display: Callable[[int], int] = calls["nvds_acquire_display_meta_from_pool"]
+        self.acquire_user: Callable[[int], int] = calls["nvds_acquire_user_meta_from_pool"]
+        self.add_frame: Callable[[int, int], None] = calls["nvds_add_frame_meta_to_batch"]
+        self.add_object: Callable[[int, int, int], None] = calls["nvds_add_obj_meta_to_frame"]
+        self.add_display: Callable[[int, int], None] = calls["nvds_add_display_meta_to_frame"]
+        self.add_classifier: Callable[[int, int], None] = calls["nvds_add_classifier_meta_to_object"]
+        self.add_label: Callable[[int, int], None] = calls["nvds_add_label_info_meta_to_classifier"]
+        self.add_user_to_batch: Callable[[int, int], None] = calls["nvds_add_user_meta_to_batch"]
+        self.add_user_to_frame: Callable[[int, int], None] = calls["nvds_add_user_meta_to_frame"]
+        self.add_user_to_object: Callable[[int, int], None] = calls["nvds_add_user_meta_to_obj"]
+        self.remove_frame: Callable[[int, int], None] = calls["nvds_remove_frame_meta_from_batch"]
+        self.remove_object: Callable[[int, int], None] = calls["nvds_remove_obj_meta_from_frame"]
+        self.remove_display: Callable[[int, int], None] = calls["nvds_remove_display_meta_from_frame"]
+        self.remove_classifier: Callable[[int, int], None] = calls["nvds_remove_classifier_meta_from_obj"]
+        self.remove_label: Callable[[int, int], None] = calls["nvds_remove_label_info_meta_from_classifier"]
+        self.remove_user_from_batch: Callable[[int, int], None] = calls["nvds_remove_user_meta_from_batch"]
+        self.remove_user_from_frame: Callable[[int, int], None] = calls["nvds_remove_user_meta_from_frame"]
+        self.remove_user_from_object: Callable[[int, int], None] = calls["nvds_remove_user_meta_from_object"]
+        self.copy_frame: Callable[[int, int], None] = calls["nvds_copy_frame_meta"]
+        self.lock: Callable[[int], None] = calls["nvds_acquire_meta_lock"]
+        self.unlock: Callable[[int], None] = calls["nvds_release_meta_lock"]
+        self._clear = calls
+
+    def _confirm_layout(self) -> None:
+        batch = self._create(1)
+        try:
+            confirm(self.layout, batch, self.path)
+        finally:
+            self._destroy(batch)
+
+    def _make_block(self) -> ctypes.Array[ctypes.c_char]:
+        """Build the ``SluiceProvider`` struct that the bulk functions take (native/provider.h)."""
+        names = native_library()
+        for function in (names.sluice_function_name, names.sluice_field_name):
+            function.restype, function.argtypes = ctypes.c_char_p, [ctypes.c_uint]
+        pointers, offsets = b"", b""
+        while (symbol := names.sluice_function_name(len(pointers) // 8)) is not None:
+            function = getattr(self._meta, self._prefix + symbol.decode())
+            pointers += ctypes.cast(function, _POINTER).value.to_bytes(8, "little")  # type: ignore[union-attr]
+        while (path := names.sluice_field_name(len(offsets) // 4)) is not None:
+            offsets += self.layout.offset(path.decode()).to_bytes(4, "little")
+        return ctypes.create_string_buffer(pointers + offsets)
+
+    def create_batch(self, max_frames: int) -> int:
+        """Create a batch with room for `max_frames` frames; ``max_frames_in_batch`` is set, as copies need it.
+
+        Raises:
+            ContractError: `max_frames` is below 1; such a batch crashes NVIDIA's library.
+        """
+        if max_frames < 1:
+            raise ContractError(f"a batch needs room for at least 1 frame, not {max_frames}")
+        batch = int(self._create(max_frames))
+        field = batch + self.layout.offset("NvDsBatchMeta.max_frames_in_batch")
+        ctypes.c_uint32.from_address(field).value = max_frames
+        return batch
+
+    def destroy_batch(self, batch: int) -> None:
+        """Free a batch that no buffer owns, with all its elements.
+
+        Raises:
+            ContractError: the batch's pools do not hold all their elements; the rest of it is leaked.
+        """
+        if not self._destroy(batch):
+            raise ContractError(f"the pools of batch {batch:#x} are damaged: an element is missing or was added")
+
+    def copy_batch(self, batch: int) -> int:
+        """Return a deep copy of a batch, as a copied buffer gets it: what is added at the front comes out reversed."""
+        return int(self._copy(batch, None))
+
+    def clear_frames(self, batch: int) -> None:
+        """Remove all frames of a batch."""
+        self._clear_list("nvds_clear_frame_meta_list", batch, "NvDsBatchMeta.frame_meta_list")
+
+    def clear_objects(self, frame: int) -> None:
+        """Remove all objects of a frame."""
+        self._clear_list("nvds_clear_obj_meta_list", frame, "NvDsFrameMeta.obj_meta_list")
+
+    def clear_classifiers(self, obj: int) -> None:
+        """Remove all classifier results of an object."""
+        self._clear_list("nvds_clear_classifier_meta_list", obj, "NvDsObjectMeta.classifier_meta_list")
+
+    def clear_labels(self, classifier: int) -> None:
+        """Remove all labels of a classifier result."""
+        self._clear_list("nvds_clear_label_info_meta_list", classifier, "NvDsClassifierMeta.label_info_list")
+
+    def clear_batch_users(self, batch: int) -> None:
+        """Remove all user metas of a batch."""
+        self._clear_list("nvds_clear_batch_user_meta_list", batch, "NvDsBatchMeta.batch_user_meta_list")
+
+    def clear_frame_users(self, frame: int) -> None:
+        """Remove all user metas of a frame."""
+        self._clear_list("nvds_clear_frame_user_meta_list", frame, "NvDsFrameMeta.frame_user_meta_list")
+
+    def clear_object_users(self, obj: int) -> None:
+        """Remove all user metas of an object."""
+        self._clear_list("nvds_clear_obj_user_meta_list", obj, "NvDsObjectMeta.obj_user_meta_list")
+
+    def clear_displays(self, frame: int) -> None:
+        """Remove all display metas of a frame, one by one: NVIDIA's clear function damages the object pool."""
+        head = frame + self.layout.offset("NvDsFrameMeta.display_meta_list")
+        while link := ctypes.c_size_t.from_address(head).value:
+            self.remove_display(frame, ctypes.c_size_t.from_address(link).value)
+
+    def _clear_list(self, symbol: str, owner: int, path: str) -> None:
+        head = ctypes.c_size_t.from_address(owner + self.layout.offset(path)).value
+        self._clear[symbol](owner, head)
+
+    def user_meta_type(self, text: str) -> int:
+        """Return the meta type of a descriptor such as ``"ACME.SCORE"``; the number is good in this process only."""
+        return int(self._user_type(interned(text)))
+
+    def find(self, buffer: Gst.Buffer) -> int:
+        """Return the address of the (last) batch on a buffer, or 0.
+
+        Raises:
+            TypeError: not a ``Gst.Buffer``.
+        """
+        return self.find_address(gstref.buffer_address(buffer))
+
+    def find_address(self, buffer: int) -> int:
+        """`find` for the buffer at an address."""
+        self._need_ownership()
+        return self._find(buffer) or 0
+
+    def attach(self, buffer: Gst.Buffer, batch: int) -> None:
+        """Attach a batch to a buffer, which owns it from then on; the buffer may be shared.
+
+        Raises:
+            TypeError: not a ``Gst.Buffer``.
+            ContractError: the buffer already carries a batch.
+        """
+        self.attach_address(gstref.buffer_address(buffer), batch)
+
+    def attach_address(self, buffer: int, batch: int) -> None:
+        """`attach` for the buffer at an address."""
+        if self.find_address(buffer):
+            raise ContractError(f"buffer {buffer:#x} already carries a batch meta; write into that one")
+        base = self.layout.struct("NvDsBaseMeta")
+        copy = ctypes.c_size_t.from_address(batch + base.offset("copy_func")).value
+        release = ctypes.c_size_t.from_address(batch + base.offset("release_func")).value
+        meta = self._add_meta(buffer, batch, None, copy, release)
+        if not meta:
+            raise ContractError(f"GStreamer refused a batch meta on buffer {buffer:#x}")
+        struct = self.layout.struct("NvDsMeta")
+        kind = self.layout.enum("GstNvDsMetaType")["NVDS_BATCH_GST_META"]
+        ctypes.c_int32.from_address(meta + struct.offset("meta_type")).value = kind
+        ctypes.c_size_t.from_address(meta + struct.offset("gst_to_nvds_meta_transform_func")).value = copy
+        ctypes.c_size_t.from_address(meta + struct.offset("gst_to_nvds_meta_release_func")).value = release
+
+    def _need_ownership(self) -> None:
+        if not self._owner:
+            raise ContractError(
+                f"the {self.name} provider does not own NvDsMeta in this process; only the one of provider() "
+                "may touch buffers"
+            )
+
+    def own_buffers(self) -> None:
+        """Register ``NvDsMeta`` with GStreamer; called once per process, by `provider`.
+
+        Raises:
+            ContractError: another library has registered it, or its size is not the layout's.
+        """
+        info = self._register()
+        if not info:
+            raise ContractError(
+                f"another library has registered NvDsMeta in this process; the {self.name} provider cannot own it"
+            )
+        confirm_gst_meta(self.layout, ctypes.c_size_t.from_address(info + _GST_META_INFO_SIZE).value, self.path)
+        self._owner = True
+
+
+@functools.cache
+def interned(text: str) -> int:
+    """Return the address of a C string that lives as long as the process.
+
+    Raises:
+        ContractError: the text contains a NUL character.
+    """
+    if "\0" in text:
+        raise ContractError(f"{text!r} contains a NUL character; C strings cannot")
+    function = native_library().g_intern_string
+    function.restype, function.argtypes = _POINTER, [ctypes.c_char_p]
+    return int(function(text.encode()))
+
+
+def mapped_library() -> Path | None:
+    """Return the path of NVIDIA's metadata library if it is mapped into this process."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = Path(line.split(maxsplit=5)[-1])
+        if path.name.startswith((META_LIBRARY, GST_LIBRARY)):
+            return path.parent / META_LIBRARY
+    return None
+
+
+def wheel_folder() -> Path | None:
+    """Return the folder of the wheel's libraries if it is installed."""
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or []) if spec else []:
+        folder = Path(root) / "deepstream_videodecode" / "_libs"
+        if (folder / META_LIBRARY).exists():
+            return folder
+    return None
+
+
+def _nvidia_folder(with_wheel: bool) -> Path | None:
+    mapped = mapped_library()
+    if mapped:
+        return mapped.parent
+    if (DEEPSTREAM / META_LIBRARY).exists():
+        return DEEPSTREAM
+    return wheel_folder() if with_wheel else None
+
+
+def open_provider(name: str) -> Provider:
+    """Return a provider by name for bare batches, which may be read and filled by either.
+
+    Raises:
+        ContractError: an unknown name, no such library, or another layout.
+    """
+    if name == "portable":
+        library = native_library()
+        if layout().struct("NvDsObjectMeta").size != _PORTABLE_OBJECT_SIZE:
+            raise ContractError("the portable provider has the layout of DeepStream 9.0/9.1 only; unset SLUICE_LAYOUT")
+        return Provider("portable", str(library._name), library, library, "sluice_", layout())
+    if name != "nvidia":
+        raise ContractError(f"there is no metadata provider {name!r}; there are nvidia and portable")
+    folder = _nvidia_folder(with_wheel=True)
+    if folder is None:
+        raise ContractError(
+            f"no {META_LIBRARY}: it is neither mapped, nor in {DEEPSTREAM}, nor in an installed wheel; "
+            f"install DeepStream, or `pip install --no-deps {WHEEL}`"
+        )
+    try:
+        meta = ctypes.CDLL(str(folder / META_LIBRARY), mode=ctypes.RTLD_GLOBAL)
+        gst = ctypes.CDLL(str(folder / GST_LIBRARY), mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise ContractError(f"NVIDIA's metadata library cannot be opened: {error}") from error
+    return Provider("nvidia", str(folder / META_LIBRARY), meta, gst, "", layout())
+
+
+_PORTABLE_OBJECT_SIZE = 552
+_choice_lock = threading.Lock()
+_chosen: list[Provider] = []
+
+
+def provider() -> Provider:
+    """Return the provider of this process, choosing it at the first call.
+
+    Raises:
+        ContractError: the one asked for is not there, has another layout, or cannot own ``NvDsMeta``.
+    """
+    if _chosen:
+        return _chosen[0]
+    with _choice_lock:
+        if not _chosen:
+            chosen = open_provider(_choose())
+            chosen.own_buffers()
+            _chosen.append(chosen)
+    return _chosen[0]
+
+
+def _choose() -> str:
+    asked = os.environ.get(PROVIDER_VARIABLE, "auto")
+    if asked not in CHOICES:
+        raise ContractError(f"{PROVIDER_VARIABLE} is {asked!r}; it can be {', '.join(CHOICES)}")
+    if asked == "portable" and (mapped := mapped_library()):
+        raise ContractError(
+            f"{PROVIDER_VARIABLE} is portable, but NVIDIA's {mapped} is mapped into this process and owns NvDsMeta; "
+            f"set {PROVIDER_VARIABLE} to nvidia or auto"
+        )
+    if asked == "auto":
+        return "nvidia" if _nvidia_folder(with_wheel=False) else "portable"
+    return asked
