@@ -135,13 +135,14 @@ static guint plane_width(const GstVideoFrame *video, guint component) {
   return GST_VIDEO_FRAME_FORMAT(video) == GST_VIDEO_FORMAT_YUY2 ? (width + 1) & ~1u : width;
 }
 
-typedef enum { ONE_ALLOCATION, SCATTERED, TOO_SMALL } Placement;
+typedef enum { ONE_ALLOCATION, SCATTERED, BAD_STRIDE, TOO_SMALL } Placement;
 
 /* Describes a mapped frame; ONE_ALLOCATION only if every plane lies inside the memory that the first one lies in. */
 static Placement describe(const GstVideoFrame *video, guint32 color_format, guint64 tag, NvBufSurfaceParams *out) {
   const GstMapInfo *first = &video->map[0];
   const guint planes = GST_VIDEO_FRAME_N_PLANES(video);
   const guint8 *base = video->data[0];
+  gboolean scattered = FALSE;
   memset(out, 0, sizeof *out);
   for (guint plane = 0; plane < planes; plane++) {
     const GstMapInfo *map = video->meta ? &video->map[plane] : first;
@@ -150,10 +151,10 @@ static Placement describe(const GstVideoFrame *video, guint32 color_format, guin
     gint stride = GST_VIDEO_FRAME_PLANE_STRIDE(video, plane);
     guint height = GST_VIDEO_FRAME_COMP_HEIGHT(video, component), width = plane_width(video, component);
     guint bytes = GST_VIDEO_FRAME_COMP_PSTRIDE(video, component);
-    if (data == NULL || stride < 0 || (guint)stride < width * bytes) return SCATTERED;
+    if (stride < 0 || (guint)stride < width * bytes) return BAD_STRIDE;
     gsize needed = (gsize)stride * (height - 1) + (gsize)width * bytes;
     if (data < map->data || data + needed > map->data + map->size) return TOO_SMALL;
-    if (map->memory != first->memory || data < base || (gsize)(data - base) + needed > G_MAXUINT32) return SCATTERED;
+    scattered |= map->memory != first->memory || data < base || (gsize)(data - base) + needed > G_MAXUINT32;
     out->planeParams.width[plane] = width;
     out->planeParams.height[plane] = height;
     out->planeParams.pitch[plane] = stride;
@@ -170,7 +171,7 @@ static Placement describe(const GstVideoFrame *video, guint32 color_format, guin
   out->dataPtr = (void *)base;
   out->planeParams.num_planes = planes;
   out->_reserved[COLOUR_TAG] = (void *)(guintptr)tag;
-  return ONE_ALLOCATION;
+  return scattered ? SCATTERED : ONE_ALLOCATION;
 }
 
 /* ---- the memory ---- */
@@ -182,15 +183,15 @@ typedef struct {
   Frame **frame;
 } BatchMemory;
 
-typedef GstAllocator BatchAllocator;
-typedef GstAllocatorClass BatchAllocatorClass;
-static GType batch_allocator_get_type(void);
-G_DEFINE_TYPE(BatchAllocator, batch_allocator, GST_TYPE_ALLOCATOR)
+typedef GstAllocator SluiceBatchAllocator;
+typedef GstAllocatorClass SluiceBatchAllocatorClass;
+static GType sluice_batch_allocator_get_type(void);
+G_DEFINE_TYPE(SluiceBatchAllocator, sluice_batch_allocator, GST_TYPE_ALLOCATOR)
 
 static GstAllocator *the_allocator(void) {
   static gsize allocator = 0;
   if (g_once_init_enter(&allocator)) {
-    GstAllocator *made = g_object_new(batch_allocator_get_type(), NULL);
+    GstAllocator *made = g_object_new(sluice_batch_allocator_get_type(), NULL);
     gst_object_ref_sink(made);
     GST_OBJECT_FLAG_SET(made, GST_OBJECT_FLAG_MAY_BE_LEAKED);
     g_once_init_leave(&allocator, (gsize)made);
@@ -257,12 +258,12 @@ static GstMemory *batch_share(GstMemory *memory, gssize offset, gssize size) {
   return &part->memory;
 }
 
-static void batch_allocator_class_init(BatchAllocatorClass *klass) {
+static void sluice_batch_allocator_class_init(SluiceBatchAllocatorClass *klass) {
   klass->alloc = batch_alloc;
   klass->free = batch_free;
 }
 
-static void batch_allocator_init(BatchAllocator *allocator) {
+static void sluice_batch_allocator_init(SluiceBatchAllocator *allocator) {
   allocator->mem_type = SLUICE_MEMORY;
   allocator->mem_map = batch_map;
   allocator->mem_unmap = batch_unmap;
@@ -286,41 +287,12 @@ static guint cuda_device_of(GstBuffer *buffer) {
   struct CudaMemory {
     GstMemory memory;
     GObject *context;
-  } *memory = (struct CudaMemory *)gst_buffer_peek_memory(buffer, 0);
+  } *memory = NULL;
   guint device = 0;
-  if (gst_memory_is_type(&memory->memory, "gst.cuda.memory"))
+  if (gst_buffer_n_memory(buffer) > 0) memory = (struct CudaMemory *)gst_buffer_peek_memory(buffer, 0);
+  if (memory != NULL && gst_memory_is_type(&memory->memory, "gst.cuda.memory"))
     g_object_get(memory->context, "cuda-device-id", &device, NULL);
   return device;
-}
-
-/* Maps one raw frame and describes it; a frame that no descriptor fits is copied into one that fits. */
-static Frame *take_raw_frame(GstBuffer *owned, const GstVideoInfo *info, guint flags, guint32 color_format,
-                             guint64 tag, NvBufSurfaceParams *params, char *error, gsize room) {
-  Frame *frame = frame_new(owned);
-  if (!frame_map(frame, info, flags)) {
-    g_snprintf(error, room, "cannot be mapped as %s %dx%d: the buffer has %" G_GSIZE_FORMAT " bytes, the caps ask for %" G_GSIZE_FORMAT,
-               GST_VIDEO_INFO_NAME(info), info->width, info->height, gst_buffer_get_size(owned), info->size);
-    frame_unref(frame);
-    return NULL;
-  }
-  if (frame->video.info.width != info->width || frame->video.info.height != info->height) {
-    g_snprintf(error, room, "has a GstVideoMeta of %dx%d, the caps say %dx%d", frame->video.info.width,
-               frame->video.info.height, info->width, info->height);
-    frame_unref(frame);
-    return NULL;
-  }
-  Placement placement = describe(&frame->video, color_format, tag, params);
-  if (placement == SCATTERED && !(flags & SLUICE_MAP_CUDA)) {
-    Frame *copy = frame_copy(frame, flags);
-    frame_unref(frame);
-    if ((frame = copy) != NULL) placement = describe(&frame->video, color_format, tag, params);
-  }
-  if (frame == NULL || placement != ONE_ALLOCATION) {
-    g_snprintf(error, room, "has planes that %s", placement == TOO_SMALL ? "reach beyond its memory" : "do not lie in one allocation");
-    if (frame != NULL) frame_unref(frame);
-    return NULL;
-  }
-  return frame;
 }
 
 typedef struct {
@@ -330,6 +302,54 @@ typedef struct {
   guint32 color_format;
   guint32 on_cuda;
 } RawFrame;
+
+/* A frame whose planes no descriptor fits is replaced by a copy that one fits. */
+static Placement place(Frame **frame, const RawFrame *raw, guint flags, NvBufSurfaceParams *params) {
+  Placement placement = describe(&(*frame)->video, raw->color_format, raw->tag, params);
+  if (placement != SCATTERED || flags & SLUICE_MAP_CUDA) return placement;
+  Frame *copy = frame_copy(*frame, flags);
+  if (copy == NULL) return SCATTERED;
+  frame_unref(*frame);
+  *frame = copy;
+  return describe(&copy->video, raw->color_format, raw->tag, params);
+}
+
+/* Maps one raw frame and describes it. NULL, with the reason, where the buffer is not what the caps say. */
+static Frame *take_raw_frame(const RawFrame *raw, guint flags, NvBufSurfaceParams *params, char *error, gsize room) {
+  const GstVideoInfo *info = raw->info;
+  const GstVideoMeta *meta = gst_buffer_get_video_meta(raw->buffer);
+  if (meta != NULL && (meta->format != GST_VIDEO_INFO_FORMAT(info) || (gint)meta->width != info->width ||
+                       (gint)meta->height != info->height)) {
+    g_snprintf(error, room, "has a GstVideoMeta of %s %ux%u, the caps say %s %dx%d",
+               gst_video_format_to_string(meta->format), meta->width, meta->height, GST_VIDEO_INFO_NAME(info),
+               info->width, info->height);
+    return NULL;
+  }
+  gsize size = gst_buffer_get_size(raw->buffer);
+  if (meta == NULL && size < info->size) {
+    g_snprintf(error, room, "has %" G_GSIZE_FORMAT " bytes, %s %dx%d takes %" G_GSIZE_FORMAT, size,
+               GST_VIDEO_INFO_NAME(info), info->width, info->height, info->size);
+    return NULL;
+  }
+  Frame *frame = frame_new(gst_buffer_ref(raw->buffer));
+  if (!frame_map(frame, info, flags)) {
+    g_snprintf(error, room, "of %" G_GSIZE_FORMAT " bytes cannot be mapped as %s %dx%d", size,
+               GST_VIDEO_INFO_NAME(info), info->width, info->height);
+    frame_unref(frame);
+    return NULL;
+  }
+  if (meta == NULL && gst_buffer_n_memory(raw->buffer) > 1) count(COPIES, 1); /* mapping has merged the memories */
+  Placement placement = place(&frame, raw, flags, params);
+  if (placement != ONE_ALLOCATION) {
+    g_snprintf(error, room, "has planes that %s",
+               placement == TOO_SMALL    ? "reach beyond its memory"
+               : placement == BAD_STRIDE ? "have a stride below the bytes of a row"
+                                         : "do not lie in one allocation");
+    frame_unref(frame);
+    return NULL;
+  }
+  return frame;
+}
 
 gboolean sluice_batch_raw(GstBuffer *out, const RawFrame *frames, guint n, guint capacity, char *error, gsize room);
 
@@ -344,8 +364,7 @@ gboolean sluice_batch_raw(GstBuffer *out, const RawFrame *frames, guint n, guint
     char reason[160] = "is in another kind of memory than frame 0: CUDA and system memory do not mix in a batch";
     Frame *frame = NULL;
     if ((raw->on_cuda != 0) == on_cuda)
-      frame = take_raw_frame(gst_buffer_ref(raw->buffer), raw->info, flags, raw->color_format, raw->tag,
-                             &batch->surface.surfaceList[i], reason, sizeof reason);
+      frame = take_raw_frame(raw, flags, &batch->surface.surfaceList[i], reason, sizeof reason);
     if (frame == NULL) {
       gst_memory_unref(&batch->memory);
       return FAIL("frame %u of the batch %s", i, reason);
@@ -359,7 +378,7 @@ gboolean sluice_batch_raw(GstBuffer *out, const RawFrame *frames, guint n, guint
 
 /* ---- reading any NvBufSurface, ours or foreign ---- */
 
-/* Copies memory that a foreign, perhaps wrong, pointer names; an address that is not mapped is an error, not a crash. */
+/* Copies what a foreign, perhaps wrong, pointer names; an address that is not mapped is an error, not a crash. */
 static gboolean peek(void *to, const void *from, gsize size) {
   struct iovec local = {to, size}, remote = {(void *)from, size};
   ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
@@ -396,7 +415,8 @@ static gboolean check_surface(const NvBufSurfaceParams *params, char *error, gsi
   guint planes = params->planeParams.num_planes;
   if (params->width < 1 || params->width > MAX_SIDE || params->height < 1 || params->height > MAX_SIDE)
     return FAIL("its size is %ux%u; 1 to %d is possible", params->width, params->height, MAX_SIDE);
-  if (planes < 1 || planes > NVBUF_MAX_PLANES) return FAIL("it has %u planes; 1 to %d are possible", planes, NVBUF_MAX_PLANES);
+  if (planes < 1 || planes > NVBUF_MAX_PLANES)
+    return FAIL("it has %u planes; 1 to %d are possible", planes, NVBUF_MAX_PLANES);
   if (params->layout > 1) return FAIL("its layout is %u; 0 and 1 are possible", params->layout);
   for (guint plane = 0; plane < planes; plane++)
     if (!check_plane(params, plane, error, room)) return FALSE;
@@ -415,11 +435,13 @@ static gboolean read_surfaces(GstBuffer *buffer, NvBufSurface *header, NvBufSurf
   gsize size = map.size;
   if (size >= sizeof *header) memcpy(header, map.data, sizeof *header);
   gst_memory_unmap(memory, &map);
-  if (size < sizeof *header) return FAIL("the memory maps to %" G_GSIZE_FORMAT " bytes; an NvBufSurface has %zu", size, sizeof *header);
+  if (size < sizeof *header)
+    return FAIL("the memory maps to %" G_GSIZE_FORMAT " bytes; an NvBufSurface has %zu", size, sizeof *header);
   if (header->batchSize > MAX_SURFACES || header->numFilled > header->batchSize)
     return FAIL("batchSize is %u and numFilled %u; at most %d, and no more filled than that, are possible",
                 header->batchSize, header->numFilled, MAX_SURFACES);
-  if (header->memType > NVBUF_MEM_CUDA_ARRAY) return FAIL("memType is %u; 0 to %d are possible", header->memType, NVBUF_MEM_CUDA_ARRAY);
+  if (header->memType > NVBUF_MEM_CUDA_ARRAY)
+    return FAIL("memType is %u; 0 to %d are possible", header->memType, NVBUF_MEM_CUDA_ARRAY);
   gsize bytes = header->numFilled * sizeof(NvBufSurfaceParams);
   *list = g_malloc(MAX(bytes, 1));
   if (bytes == 0) return TRUE;
@@ -428,7 +450,8 @@ static gboolean read_surfaces(GstBuffer *buffer, NvBufSurface *header, NvBufSurf
   } else if (header->surfaceList == NULL || (guintptr)header->surfaceList % sizeof(void *) != 0 ||
              !peek(*list, header->surfaceList, bytes)) {
     g_free(*list);
-    return FAIL("surfaceList points to %p, where %u surfaces cannot be read", (void *)header->surfaceList, header->numFilled);
+    return FAIL("surfaceList points to %p, where %u surfaces cannot be read", (void *)header->surfaceList,
+                header->numFilled);
   }
   return TRUE;
 }
@@ -562,16 +585,18 @@ gboolean sluice_batch_single(GstBuffer *out, const RawFrame *raw, char *error, g
 
 /* ---- writing pixels ---- */
 
+static gboolean require_sole_holder(GstBuffer *buffer, char *error, gsize room) {
+  if (gst_buffer_is_writable(buffer)) return TRUE;
+  return FAIL("the buffer is shared by %d holders; only the sole holder may write: make it writable first",
+              GST_MINI_OBJECT_REFCOUNT_VALUE(buffer));
+}
+
 /* Makes the buffer's only memory a batch of ours that nobody else sees; a shared one is replaced by a copy of its
  * descriptor, which is a batch that shares the frames. */
 static BatchMemory *own_batch(GstBuffer *buffer, char *error, gsize room) {
-  if (!gst_buffer_is_writable(buffer)) {
-    g_snprintf(error, room, "the buffer is shared by %d holders; only the sole holder may write: make it writable first",
-               GST_MINI_OBJECT_REFCOUNT_VALUE(buffer));
-    return NULL;
-  }
+  if (!require_sole_holder(buffer, error, room)) return NULL;
   if (batch_of(buffer) == NULL) {
-    g_snprintf(error, room, "the buffer is not a batch that sluicemux made, so nobody can tell who else reads its pixels");
+    g_snprintf(error, room, "the buffer is not a batch that sluicemux made: nobody can tell who else reads its pixels");
     return NULL;
   }
   GstMemory *memory = gst_buffer_peek_memory(buffer, 0);
@@ -583,10 +608,11 @@ static BatchMemory *own_batch(GstBuffer *buffer, char *error, gsize room) {
 /* Describes a frame anew after its map has changed. */
 static gboolean redescribe(BatchMemory *batch, guint index, char *error, gsize room) {
   NvBufSurfaceParams *params = &batch->surface.surfaceList[index];
-  guint32 color_format = params->colorFormat;
+  NvBufSurfaceParams fresh;
   guint64 tag = (guintptr)params->_reserved[COLOUR_TAG];
-  if (describe(&batch->frame[index]->video, color_format, tag, params) != ONE_ALLOCATION)
+  if (describe(&batch->frame[index]->video, params->colorFormat, tag, &fresh) != ONE_ALLOCATION)
     return FAIL("surface %u no longer lies in one allocation", index);
+  if (memcmp(&fresh, params, sizeof fresh) != 0) *params = fresh; /* a reader may be looking at the same values */
   return TRUE;
 }
 
@@ -652,11 +678,7 @@ GstVideoFrame *sluice_raw_write(const RawFrame *raw, SurfaceInfo *surface, GstMe
 GstVideoFrame *sluice_raw_write(const RawFrame *raw, SurfaceInfo *surface, GstMemory **keep, char *error, gsize room) {
   GstBuffer *buffer = raw->buffer;
   NvBufSurfaceParams params;
-  if (!gst_buffer_is_writable(buffer)) {
-    g_snprintf(error, room, "the buffer is shared by %d holders; only the sole holder may write: make it writable first",
-               GST_MINI_OBJECT_REFCOUNT_VALUE(buffer));
-    return NULL;
-  }
+  if (!require_sole_holder(buffer, error, room)) return NULL;
   if (gst_buffer_n_memory(buffer) > 1) { /* merging keeps every offset of a GstVideoMeta */
     gst_buffer_replace_all_memory(buffer, gst_buffer_get_all_memory(buffer));
     count(COPIES, 1);
@@ -673,7 +695,7 @@ GstVideoFrame *sluice_raw_write(const RawFrame *raw, SurfaceInfo *surface, GstMe
   }
   count(HOST_MAPS, 1);
   if (describe(video, raw->color_format, raw->tag, &params) != ONE_ALLOCATION) {
-    g_snprintf(error, room, "the planes of the buffer reach beyond its memory");
+    g_snprintf(error, room, "the planes of the buffer reach beyond its memory, or have a stride below a row's bytes");
     sluice_raw_end_writing(video);
     return NULL;
   }
