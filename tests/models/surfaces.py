@@ -29,6 +29,9 @@ class ArraySurface:
     def host_plane(self, index: int) -> np.ndarray[Any, Any]:
         return self.planes[index]
 
+    def dlpack(self, index: int) -> np.ndarray[Any, Any]:
+        return self.planes[index]
+
 
 def blank(name: str, width: int, height: int, **colour: Any) -> ArraySurface:
     """A surface of zeros whose rows are padded by 24 bytes, so that no plane is contiguous."""
@@ -96,7 +99,9 @@ def rgb_of(y: Any, u: Any, v: Any, matrix: Matrix, full_range: bool) -> np.ndarr
     kr, kb = matrix.luma
     y, u, v = (np.asarray(plane, np.float64) for plane in (y, u, v))
     luma, cb, cr = (
-        (y / 255, (u - 128) / 255, (v - 128) / 255) if full_range else ((y - 16) / 219, (u - 128) / 224, (v - 128) / 224)
+        (y / 255, (u - 128) / 255, (v - 128) / 255)
+        if full_range
+        else ((y - 16) / 219, (u - 128) / 224, (v - 128) / 224)
     )
     red = luma + 2 * (1 - kr) * cr
     blue = luma + 2 * (1 - kb) * cb

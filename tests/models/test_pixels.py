@@ -68,6 +68,6 @@ def test_a_frame_in_the_order_asked_for_is_a_read_only_view(order):
 
 def test_planes_are_the_surface_itself():
     surface = noise("NV12", 30, 20)
-    planes = Frame(surface, stream=0, number=0, pts=0).planes()
+    planes = [np.from_dlpack(plane) for plane in Frame(surface, stream=0, number=0, pts=0).planes()]
     assert [plane.shape for plane in planes] == [(20, 30), (10, 15, 2)]
     assert all(np.shares_memory(mine, theirs) for mine, theirs in zip(planes, surface.planes, strict=True))

@@ -13,6 +13,7 @@ from sluice.errors import StaleBufferError
 from sluice.models import pixels
 
 if TYPE_CHECKING:
+    from sluice.contract.dlpack import PlaneTensor
     from sluice.contract.surface import Surface
 
 Box = tuple[float, float, float, float]
@@ -100,7 +101,7 @@ class Frame:
         """The picture as uint8 [height,width,3] in the order red, green, blue.
 
         Converted on the first call with the stream's own matrix (BT.601 or BT.709) and range. For a surface that is
-        RGB already this is a read-only view of it, without a copy, and lives no longer than the frame.
+        RGB already this is a read-only view of it, without a copy, which keeps its memory.
         """
         return self._convert("RGB")
 
@@ -114,19 +115,20 @@ class Frame:
 
         return torch.tensor(self.rgb(), device=device)
 
-    def planes(self) -> tuple[npt.NDArray[np.uint8], ...]:
-        """The surface's own planes in host memory, without a copy, as read-only uint8 views that also speak DLPack.
+    def planes(self) -> tuple[PlaneTensor, ...]:
+        """The surface's own planes without a copy, for ``numpy.from_dlpack`` or ``torch.from_dlpack``.
 
-        I420: Y, U, V; NV12: Y [h,w] and UV [h/2,w/2,2]; packed formats: one [h,w,channels]. They live no longer
-        than the frame. For memory that is not the host's use ``frame.surface.dlpack()``.
+        uint8 on the memory's own device. I420: Y, U, V; NV12: Y [h,w] and UV [h/2,w/2,2]; packed formats: one
+        [h,w,channels]. A tensor made of one keeps the pixels alive, so it must not be kept for long.
         """
         surface = self.surface
-        return tuple(surface.host_plane(i) for i in range(len(surface.planes)))
+        return tuple(surface.dlpack(i) for i in range(len(surface.planes)))
 
     def release(self) -> None:
         """End the frame's hold on its surface; what was converted before stays, other pixels can't be had any more."""
         self._surface = None
-        self._converted = {k: v for k, v in self._converted.items() if v.flags.owndata or v.flags.writeable}
+        # A read-only array is a view of the surface, and would keep its memory from being used again.
+        self._converted = {order: array for order, array in self._converted.items() if array.flags.writeable}
 
     def _convert(self, order: str) -> npt.NDArray[np.uint8]:
         array = self._converted.get(order)

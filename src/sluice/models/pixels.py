@@ -120,8 +120,8 @@ def yuv_planes(surface: Surface, layout: PixelLayout) -> tuple[Image, tuple[Imag
         return first, (surface.host_plane(1), surface.host_plane(2))
     if layout.name == "NV12":
         return first, (surface.host_plane(1),)
-    luma, chroma = cv2.split(first)
-    return luma[:, : surface.width], (chroma.reshape(first.shape[0], -1, 2),)
+    luma = cv2.extractChannel(first, 0)[:, : surface.width]
+    return luma, (cv2.extractChannel(first, 1).reshape(first.shape[0], -1, 2),)
 
 
 def _yuv_to_packed(surface: Surface, layout: PixelLayout, order: str) -> Image:
@@ -134,10 +134,19 @@ def _yuv_to_packed(surface: Surface, layout: PixelLayout, order: str) -> Image:
     rows = 1 if layout.name == "YUY2" else 2
     u, v = chroma if len(chroma) == 2 else cv2.split(chroma[0])
     # Merging a plane with itself repeats every column.
-    u, v = (cv2.merge((plane, plane)).reshape(plane.shape[0], -1)[:, : surface.width] for plane in (u, v))
+    u, v = (cv2.merge((plane, plane)).reshape(plane.shape[0], -1) for plane in (u, v))
+    u, v = (_fit(plane, -(-surface.height // rows), surface.width) for plane in (u, v))
     matrix = yuv_to_rgb_matrix(layout.matrix, layout.full_range, order)
     result = np.empty((surface.height, surface.width, 3), np.uint8)
     for first in range(min(rows, surface.height)):
         part = luma[first::rows]
         cv2.transform(cv2.merge((part, u[: len(part)], v[: len(part)])), matrix, dst=result[first::rows])
     return result
+
+
+def _fit(plane: Image, rows: int, columns: int) -> Image:
+    """Cut a plane, or repeat its last row and column: NVIDIA rounds the chroma of odd sizes down, GStreamer up."""
+    below, right = max(0, rows - plane.shape[0]), max(0, columns - plane.shape[1])
+    if below or right:
+        plane = cv2.copyMakeBorder(plane, 0, below, 0, right, cv2.BORDER_REPLICATE)
+    return plane[:rows, :columns]

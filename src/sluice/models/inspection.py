@@ -1,0 +1,102 @@
+"""`inspect_model`: what is in a network file, which head it has, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluice.errors import ModelError
+from sluice.models.network import Head, examine
+from sluice.runtimes import TensorInfo, choose_runtime, open_network
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found in a network file. ``str()`` is the text for people.
+
+    Attributes:
+        path: the file.
+        runtime: name of the runtime that opened it.
+        inputs, outputs: its tensors as the file declares them.
+        metadata: texts the exporter left in the file.
+        decoder: name of the decoder that recognised the head; None if none did.
+        why: the evidence for that decoder, or that there is none.
+        rejected: the other decoders, each with its reason.
+        labels: the label table that would be used; labels_from says where it comes from.
+        preprocessing: what would be put in, in words.
+    """
+
+    path: Path
+    runtime: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    metadata: dict[str, str]
+    decoder: str | None
+    why: str
+    rejected: dict[str, str]
+    labels: tuple[str, ...]
+    labels_from: str
+    preprocessing: str
+
+    def __str__(self) -> str:
+        lines = [f"{self.path} ({self.runtime})"]
+        lines += [f"  input   {item}" for item in self.inputs]
+        lines += [f"  output  {item}" for item in self.outputs]
+        lines += [f"  meta    {key}: {value[:100]}" for key, value in sorted(self.metadata.items())]
+        lines.append(f"  head    {self.decoder or 'not recognised'}: {self.why}")
+        lines.append(f"  labels  {len(self.labels)} from {self.labels_from}")
+        lines.append(f"  picture {self.preprocessing}")
+        lines += [f"  not     {name}: {why}" for name, why in self.rejected.items()]
+        return "\n".join(lines)
+
+
+def inspect_model(path: str | Path, runtime: str = "auto") -> Inspection:
+    """Open a network file and say what is in it.
+
+    Args:
+        path: the file.
+        runtime: see `sluice.runtimes.open_network`.
+
+    Raises:
+        ModelError: the file is missing or cannot be opened.
+        ConfigurationError: there is no such runtime.
+    """
+    path = Path(path)
+    network = open_network(path, runtime)
+    info = network.info
+    try:
+        head: Head | None = examine(network, path)
+        why_not = "no decoder fits"
+    except ModelError as error:  # an input that is no picture: still worth showing
+        head, why_not = None, str(error)
+    finally:
+        network.close()
+    verdicts = head.verdicts if head else {}
+    decoder = head.decoder if head else None
+    return Inspection(
+        path=path,
+        runtime=choose_runtime(path, runtime),
+        inputs=info.inputs,
+        outputs=info.outputs,
+        metadata=info.metadata,
+        decoder=decoder,
+        why=verdicts[decoder].why if decoder else why_not,
+        rejected={name: _reason(verdict.fits, verdict.why) for name, verdict in verdicts.items() if name != decoder},
+        labels=head.labels if head else (),
+        labels_from=head.labels_from if head else "nowhere",
+        preprocessing=_words(head) if head else "unknown",
+    )
+
+
+def _reason(fits: bool, why: str) -> str:
+    return f"would fit too, but comes later: {why}" if fits else why
+
+
+def _words(head: Head) -> str:
+    spec = head.preprocessing
+    if spec is None:
+        return f"{head.width}x{head.height}; what it wants is not known without its head"
+    fit = "stretched" if spec.fit == "stretch" else f"aspect kept, {spec.fit}, padded with {spec.pad}"
+    numbers = "unscaled" if spec.neutral else f"x {spec.scale:.6g}, mean {spec.mean}, std {spec.std}"
+    batch = "any batch" if head.batch is None else f"batch {head.batch}"
+    return f"{spec.width}x{spec.height} {spec.layout} {spec.dtype}, {spec.order}, {fit}, {numbers}, {batch}"

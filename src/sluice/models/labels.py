@@ -1,0 +1,46 @@
+"""Label tables: from files, and the 80 classes of COCO."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sluice.errors import ModelError
+
+_COCO_TEXT = (
+    "person, bicycle, car, motorcycle, airplane, bus, train, truck, boat, traffic light, fire hydrant, stop sign, "
+    "parking meter, bench, bird, cat, dog, horse, sheep, cow, elephant, bear, zebra, giraffe, backpack, umbrella, "
+    "handbag, tie, suitcase, frisbee, skis, snowboard, sports ball, kite, baseball bat, baseball glove, "
+    "skateboard, surfboard, tennis racket, bottle, wine glass, cup, fork, knife, spoon, bowl, banana, apple, "
+    "sandwich, orange, broccoli, carrot, hot dog, pizza, donut, cake, chair, couch, potted plant, bed, dining "
+    "table, toilet, tv, laptop, mouse, remote, keyboard, cell phone, microwave, oven, toaster, sink, "
+    "refrigerator, book, clock, vase, scissors, teddy bear, hair drier, toothbrush"
+)
+COCO_80 = tuple(_COCO_TEXT.split(", "))
+
+
+def read_labels(source: str | Path | Sequence[str] | None) -> tuple[str, ...] | None:
+    """Labels from a file, or from a sequence as they are; None stays None.
+
+    A file has one label a line, or all on one line between ``;`` as nvinfer's label files may have. Empty lines at the
+    end do not count.
+
+    Raises:
+        ModelError: there is no such file, it is not UTF-8 text, or it is empty.
+    """
+    if source is None:
+        return None
+    if not isinstance(source, (str, Path)):
+        return tuple(str(label) for label in source)
+    try:
+        text = Path(source).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ModelError(f"cannot read the label file {str(source)!r}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ModelError(f"the label file {str(source)!r} is not UTF-8 text: {error}") from error
+    lines = text.rstrip().splitlines()
+    if len(lines) == 1 and ";" in lines[0]:
+        lines = lines[0].rstrip("; ").split(";")
+    if not lines:
+        raise ModelError(f"the label file {str(source)!r} is empty; right is one label a line")
+    return tuple(line.strip() for line in lines)

@@ -1,0 +1,266 @@
+"""`NetworkModel`: preprocess + runtime + decoder, behind the same interface as anybody's model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sluice.errors import ConfigurationError, ModelError
+from sluice.models.arrays import nms_indices
+from sluice.models.decoders import DECODERS, Recognition, named_decoder, recognise_all
+from sluice.models.decoders.base import Arrays, Decoder, input_size, metadata_names
+from sluice.models.detections import Detections
+from sluice.models.frame import Frame
+from sluice.models.labels import COCO_80, read_labels
+from sluice.models.letterbox import Letterbox
+from sluice.models.preprocess import Preprocessing, Preprocessor, Triple
+from sluice.runtimes import Network, NetworkInfo, TensorInfo, open_network
+
+CONFIDENCE = 0.25  # the defaults of Ultralytics' predict mode
+IOU = 0.45
+MAX_DETECTIONS = 300
+OPEN_SIZE = 640  # for networks that leave the size of their input open
+
+
+@dataclass(frozen=True)
+class Head:
+    """What was found out about an open network.
+
+    Attributes:
+        info: the network's inputs and outputs, open sizes filled in.
+        width, height: size of its input.
+        batch: frames it takes at once; None for any number.
+        verdicts: what each decoder says of it.
+        decoder: name of the decoder to use; None if there is none.
+        labels: label table, empty if unknown.
+        labels_from: where the table comes from.
+        preprocessing: what goes in; None without a decoder.
+    """
+
+    info: NetworkInfo
+    width: int
+    height: int
+    batch: int | None
+    verdicts: dict[str, Recognition]
+    decoder: str | None
+    labels: tuple[str, ...]
+    labels_from: str
+    preprocessing: Preprocessing | None
+
+
+class NetworkModel:
+    """A detection network in a file.
+
+    Args:
+        path: the network file, e.g. ``yolox_nano.onnx``.
+        labels: label file, or the labels; by default the file's own, or COCO's for a head of 80 classes.
+        runtime: see `sluice.runtimes.open_network`.
+        device: see `sluice.runtimes.open_network`.
+        confidence: least score, 0..1.
+        iou: overlap of two boxes of one class above which the weaker goes, 0..1.
+        max_detections: the most boxes for one frame.
+        decoder: name of the head's decoder, instead of recognising it.
+        width, height: input size for a network that leaves it open.
+        fit, pad, order, scale, mean, std, interpolation: in place of what the decoder's family usually wants, see
+            `Preprocessing`; mean and std may be texts of three numbers, such as "0.485,0.456,0.406".
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        labels: str | Path | Sequence[str] | None = None,
+        runtime: str = "auto",
+        device: str = "auto",
+        confidence: float = CONFIDENCE,
+        iou: float = IOU,
+        max_detections: int = MAX_DETECTIONS,
+        decoder: str | None = None,
+        width: int | None = None,
+        height: int | None = None,
+        fit: str | None = None,
+        pad: int | None = None,
+        order: str | None = None,
+        scale: float | None = None,
+        mean: str | Triple | None = None,
+        std: str | Triple | None = None,
+        interpolation: str | None = None,
+    ) -> None:
+        if decoder is not None:
+            named_decoder(decoder)
+        self.path = Path(path)
+        self.confidence, self.iou, self.max_detections = confidence, iou, max_detections
+        self.labels: tuple[str, ...] = read_labels(labels) or ()
+        self._runtime, self._device = runtime, device
+        self._decoder_name = decoder
+        self._size = width, height
+        given: dict[str, Any] = {
+            "fit": fit,
+            "pad": pad,
+            "order": order,
+            "scale": scale,
+            "mean": _triple("mean", mean),
+            "std": _triple("std", std),
+            "interpolation": interpolation,
+        }
+        self._overrides = {name: value for name, value in given.items() if value is not None}
+        self._network: Network | None = None
+
+    def load(self) -> None:
+        """Open the file, recognise its head and allocate its input.
+
+        Raises:
+            ModelError: the file is missing or broken, or no decoder reads its outputs; with every decoder's reason.
+        """
+        network = open_network(self.path, self._runtime, self._device)
+        head = examine(network, self.path, size=self._size, decoder=self._decoder_name, labels=self.labels or None)
+        if head.decoder is None or head.preprocessing is None:
+            reasons = "".join(f"\n  {name}: {verdict.why}" for name, verdict in head.verdicts.items())
+            raise ModelError(f"no decoder recognises the outputs of {self.path}:{reasons}")
+        self.head = head
+        self.labels = head.labels
+        self._decoder: Decoder = DECODERS[head.decoder](head.info, head.width, head.height)
+        spec = replace(head.preprocessing, **self._overrides)
+        self._preprocessor = Preprocessor(spec, head.batch or 1)
+        self._network = network
+
+    def warm_up(self) -> None:
+        """Run the network once on what its input holds."""
+        self._opened().run(self._preprocessor.input)
+
+    def close(self) -> None:
+        """Free the network."""
+        if self._network is not None:
+            self._network.close()
+            self._network = None
+
+    def infer(self, frames: list[Frame]) -> list[Detections]:
+        """Detections of each frame, in its own pixels, clipped at its edges, best first."""
+        network = self._opened()
+        batch = self.head.batch
+        if batch is None and len(self._preprocessor.input) < len(frames):
+            self._preprocessor = Preprocessor(self._preprocessor.spec, len(frames))
+        step = batch or max(1, len(frames))
+        results: list[Detections] = []
+        for first in range(0, len(frames), step):
+            part = frames[first : first + step]
+            boxes = [self._preprocessor.write(slot, frame.surface) for slot, frame in enumerate(part)]
+            # A network of a fixed batch gets its whole input; the slots behind the last frame are not read.
+            outputs = network.run(self._preprocessor.input[: batch or len(part)])
+            results += [self._decode(outputs, slot, box) for slot, box in enumerate(boxes)]
+        return results
+
+    def _decode(self, outputs: Arrays, slot: int, box: Letterbox) -> Detections:
+        xyxy, scores, class_ids = self._decoder.decode(outputs, slot, self.confidence)
+        keep: npt.NDArray[np.intp] = (
+            nms_indices(xyxy, scores, class_ids, self.iou) if self._decoder.needs_nms else np.argsort(-scores)
+        )[: self.max_detections]
+        return Detections(box.to_frame(xyxy[keep]), scores[keep], class_ids[keep])
+
+    def _opened(self) -> Network:
+        if self._network is None:
+            raise ModelError(f"{self.path} is not loaded; call load() first, and infer() before close()")
+        return self._network
+
+
+def examine(
+    network: Network,
+    path: Path,
+    *,
+    size: tuple[int | None, int | None] = (None, None),
+    decoder: str | None = None,
+    labels: Sequence[str] | None = None,
+) -> Head:
+    """Find out what an open network wants and gives.
+
+    Args:
+        network: the open network.
+        path: its file, for messages.
+        size: width and height where the network leaves them open.
+        decoder: a decoder's name, instead of recognising one.
+        labels: label table in place of the file's own.
+
+    Raises:
+        ModelError: the input is no picture, the size asked for is not the network's, the decoder named does not fit,
+            or the label table has not as many labels as the head has classes.
+    """
+    info = network.info
+    entry = info.inputs[0]
+    if len(entry.shape) != 4 or 3 not in (*entry.shape[1:2], *entry.shape[3:]):
+        raise ModelError(
+            f"{path}: the input {entry} is no picture; right is [batch, 3, height, width] or its NHWC form"
+        )
+    open_width, open_height, channels_first = input_size(info)
+    width = _size("width", open_width, size[0], path)
+    height = _size("height", open_height, size[1], path)
+    if any(None in output.shape[1:] for output in info.outputs):
+        info = _with_real_shapes(network, entry, width, height, channels_first)
+    verdicts = recognise_all(info, width, height)
+    chosen = decoder or next((name for name, verdict in verdicts.items() if verdict.fits), None)
+    if chosen is not None and not verdicts[chosen].fits:
+        raise ModelError(f"{path} does not fit the decoder {chosen!r}: {verdicts[chosen].why}")
+    classes = verdicts[chosen].classes if chosen else 0
+    table, source = _label_table(info, classes, labels, path)
+    spec = None
+    if chosen is not None:
+        usual = DECODERS[chosen].preprocessing(width, height)
+        spec = replace(usual, layout="NCHW" if channels_first else "NHWC", dtype=_dtype(entry, path))
+    return Head(info, width, height, entry.shape[0], verdicts, chosen, table, source, spec)
+
+
+def _size(name: str, network: int | None, asked: int | None, path: Path) -> int:
+    if network is not None and asked is not None and asked != network:
+        raise ModelError(f"{path}: {name} {asked} was asked for, but the network's input has {network}")
+    return network or asked or OPEN_SIZE
+
+
+def _dtype(entry: TensorInfo, path: Path) -> Any:
+    if entry.dtype not in ("float32", "float16", "uint8"):
+        raise ModelError(f"{path}: the input {entry} has a type that is not made; right is float32, float16 or uint8")
+    return entry.dtype
+
+
+def _with_real_shapes(
+    network: Network, entry: TensorInfo, width: int, height: int, channels_first: bool
+) -> NetworkInfo:
+    """The network's description with open output sizes filled in from one run on a black picture."""
+    shape = (entry.shape[0] or 1, *((3, height, width) if channels_first else (height, width, 3)))
+    outputs = network.run(np.zeros(shape, entry.dtype))
+    real = tuple(
+        replace(item, shape=(item.shape[0] if item.shape else None, *array.shape[1:]))
+        for item, array in zip(network.info.outputs, outputs, strict=True)
+    )
+    return replace(network.info, outputs=real)
+
+
+def _label_table(
+    info: NetworkInfo, classes: int, given: Sequence[str] | None, path: Path
+) -> tuple[tuple[str, ...], str]:
+    """Label table and where it comes from."""
+    if given is not None:
+        if classes and len(given) != classes:
+            raise ModelError(f"{len(given)} labels were given for {path}, whose head has {classes} classes")
+        return tuple(given), "given"
+    names = metadata_names(info)
+    if names:
+        return names, "the file's metadata"
+    if classes == len(COCO_80):
+        return COCO_80, "COCO, because the head has 80 classes and the file names none"
+    return (), "nowhere: the file names none; give a label file"
+
+
+def _triple(name: str, value: str | Triple | None) -> Triple | None:
+    """Three numbers from a text or a sequence."""
+    if value is None:
+        return None
+    parts = value.replace(";", ",").split(",") if isinstance(value, str) else value
+    try:
+        first, second, third = (float(part) for part in parts)
+    except ValueError as error:
+        raise ConfigurationError(f"{name} is {value!r}; right are three numbers, one per channel") from error
+    return first, second, third

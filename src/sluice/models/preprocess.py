@@ -1,0 +1,154 @@
+"""From a surface's own pixels to a network's input: scale, pad, colour, normalise and lay out, in one pass.
+
+No full-size frame is converted to RGB. Each plane is first resized on its own; what follows (chroma to colour, order of
+channels, scale and mean) happens at the network's size, and ends in the preallocated input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from sluice.errors import ConfigurationError
+from sluice.models.letterbox import FITS, Fit, Letterbox
+from sluice.models.pixels import YUV, Image, layout_of, packed_to_packed, yuv_planes, yuv_to_rgb_matrix
+
+if TYPE_CHECKING:
+    from sluice.contract.surface import Surface
+
+Triple = tuple[float, float, float]
+INTERPOLATION = {"linear": cv2.INTER_LINEAR, "area": cv2.INTER_AREA}
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What a network wants of its input: ``(pixel * scale - mean) / std`` per channel, in the order of the channels.
+
+    Attributes:
+        width, height: size of the input in pixels.
+        fit: how the frame lies in it, see `Letterbox.fit`.
+        pad: pixel value 0..255 of the padding, before scale and mean.
+        order: order of the channels.
+        scale, mean, std: the normalisation; mean and std in the order of the channels, after the scale.
+        layout: "NCHW" or "NHWC".
+        dtype: "float32", "float16" or "uint8" (pixels as they are; scale, mean and std must be neutral).
+        interpolation: "linear", which nearly all detectors were trained and are exported with, or "area".
+    """
+
+    width: int
+    height: int
+    fit: Fit = "centre"
+    pad: int = 114
+    order: Literal["RGB", "BGR"] = "RGB"
+    scale: float = 1 / 255
+    mean: Triple = (0.0, 0.0, 0.0)
+    std: Triple = (1.0, 1.0, 1.0)
+    layout: Literal["NCHW", "NHWC"] = "NCHW"
+    dtype: Literal["float32", "float16", "uint8"] = "float32"
+    interpolation: Literal["linear", "area"] = "linear"
+
+    def __post_init__(self) -> None:
+        allowed: dict[str, tuple[str, ...]] = {
+            "fit": FITS,
+            "order": ("RGB", "BGR"),
+            "layout": ("NCHW", "NHWC"),
+            "dtype": ("float32", "float16", "uint8"),
+            "interpolation": tuple(INTERPOLATION),
+        }
+        for name, right in allowed.items():
+            if getattr(self, name) not in right:
+                raise ConfigurationError(f"{name} is {getattr(self, name)!r}; right is one of {', '.join(right)}")
+        if self.width < 1 or self.height < 1:
+            raise ConfigurationError(f"the network's input is {self.width}x{self.height}; right is at least 1x1 pixels")
+        if self.dtype == "uint8" and not self.neutral:
+            raise ConfigurationError("a uint8 input takes pixels as they are; right are scale 1, mean 0 and std 1")
+
+    @property
+    def neutral(self) -> bool:
+        """Whether pixels go in unchanged."""
+        return self.scale == 1 and self.mean == (0.0, 0.0, 0.0) and self.std == (1.0, 1.0, 1.0)
+
+    def shape(self, batch: int) -> tuple[int, int, int, int]:
+        """Shape of the input for `batch` frames."""
+        if self.layout == "NCHW":
+            return batch, 3, self.height, self.width
+        return batch, self.height, self.width, 3
+
+
+class Preprocessor:
+    """Writes surfaces into the slots of one preallocated input.
+
+    Padding is written when a slot's geometry changes, not for every frame. Not for use by two threads at once.
+
+    Attributes:
+        spec: what the network wants.
+        input: array of the spec's dtype and shape; slot i belongs to the i-th frame of a batch.
+    """
+
+    def __init__(self, spec: Preprocessing, batch: int) -> None:
+        self.spec = spec
+        self.input: npt.NDArray[Any] = np.zeros(spec.shape(batch), spec.dtype)
+        self._geometry: list[Letterbox | None] = [None] * batch
+        self._factor = np.array([spec.scale / s for s in spec.std], np.float32)
+        self._offset = np.array([-m / s for m, s in zip(spec.mean, spec.std, strict=True)], np.float32)
+
+    def write(self, slot: int, surface: Surface) -> Letterbox:
+        """Write one surface into a slot and return how it lies there.
+
+        Raises:
+            SurfaceError: the surface is not in host memory.
+            ContractError: its pixel format is not one that Sluice reads.
+        """
+        spec = self.spec
+        box = Letterbox.fit((surface.width, surface.height), (spec.width, spec.height), spec.fit)
+        target = self.input[slot]
+        channels_last = target.transpose(1, 2, 0) if spec.layout == "NCHW" else target
+        if self._geometry[slot] != box:
+            channels_last[...] = spec.pad * self._factor + self._offset
+            self._geometry[slot] = box
+        inside = channels_last[box.top : box.top + box.height, box.left : box.left + box.width]
+        pixels = shrink(surface, (box.width, box.height), spec.order, INTERPOLATION[spec.interpolation])
+        self._normalise(pixels, inside)
+        return box
+
+    def _normalise(self, pixels: Image, target: npt.NDArray[Any]) -> None:
+        """Write uint8 [h,w,3] into a [h,w,3] view of the input; per channel, so that rows are contiguous."""
+        if self.spec.neutral:
+            for channel, plane in enumerate(cv2.split(pixels)):
+                np.copyto(target[..., channel], plane)
+            return
+        for channel, plane in enumerate(cv2.split(pixels)):
+            view = target[..., channel]
+            np.multiply(plane, self._factor[channel], out=view, casting="same_kind")
+            if self._offset[channel]:
+                view += self._offset[channel]
+
+
+def shrink(surface: Surface, size: tuple[int, int], order: str, interpolation: int = cv2.INTER_LINEAR) -> Image:
+    """A surface as uint8 [height,width,3] in `order` ("RGB" or "BGR") and of another size (width, height).
+
+    Planes are resized before colours are made, so it costs what the small picture costs. Chroma of odd sizes stands
+    for half a pixel more than there is at the right and lower edge; that shift (below half a pixel) is left in.
+    """
+    layout = layout_of(surface)
+    if layout.name not in YUV:
+        return packed_to_packed(_resize(surface.host_plane(0), size, interpolation), layout, order)
+    luma, chroma = yuv_planes(surface, layout)
+    planes = [_resize(plane, size, interpolation) for plane in (luma, *chroma)]
+    image: Image = cv2.transform(cv2.merge(planes), yuv_to_rgb_matrix(layout.matrix, layout.full_range, order))
+    return image
+
+
+def _resize(plane: Image, size: tuple[int, int], interpolation: int) -> Image:
+    """Resize; by area only where it shrinks, since OpenCV's area interpolation enlarges in blocks."""
+    height, width = plane.shape[:2]
+    if (width, height) == size:
+        return plane
+    if interpolation == cv2.INTER_AREA and (size[0] > width or size[1] > height):
+        interpolation = cv2.INTER_LINEAR
+    image: Image = cv2.resize(plane, size, interpolation=interpolation)
+    return image

@@ -1,0 +1,80 @@
+"""ONNX Runtime."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+import onnxruntime
+
+from sluice.errors import ConfigurationError, ModelError
+from sluice.runtimes.base import NetworkInfo, TensorInfo
+
+# onnxruntime names types as "tensor(float)".
+DTYPES = {"float": "float32", "float16": "float16", "double": "float64", "bool": "bool"}
+WARNINGS_OFF = 3  # OrtLoggingLevel: only errors; each initializer that is also an input is a warning line otherwise
+
+
+class OnnxRuntimeNetwork:
+    """An ONNX file in an ONNX Runtime session. See `sluice.runtimes.base.Network`."""
+
+    def __init__(self, path: Path, device: str = "auto") -> None:
+        providers = _providers(device)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = WARNINGS_OFF
+        options.intra_op_num_threads = len(os.sched_getaffinity(0))
+        options.inter_op_num_threads = 1
+        # Spinning threads win microseconds for the network and take whole cores from the decoders beside it.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        try:
+            self._session = onnxruntime.InferenceSession(str(path), options, providers=providers)
+        except Exception as error:  # onnxruntime's own exceptions share no public base class
+            raise ModelError(f"ONNX Runtime cannot open {path}: {_first_line(error)}") from error
+        self.info = NetworkInfo(
+            # get_inputs leaves out initializers that old exporters list as inputs too.
+            inputs=tuple(_tensor(item) for item in self._session.get_inputs()),
+            outputs=tuple(_tensor(item) for item in self._session.get_outputs()),
+            metadata=dict(self._session.get_modelmeta().custom_metadata_map),
+        )
+        if len(self.info.inputs) != 1:
+            names = ", ".join(str(item) for item in self.info.inputs)
+            raise ModelError(f"{path} has {len(self.info.inputs)} inputs ({names}); right is one, the picture")
+        self._input = self.info.inputs[0].name
+
+    def run(self, array: npt.NDArray[Any]) -> Sequence[npt.NDArray[Any]]:
+        """All outputs for one array given to the only input."""
+        outputs: Sequence[npt.NDArray[Any]] = self._session.run(None, {self._input: array})
+        return outputs
+
+    def close(self) -> None:
+        """Drop the session and its memory."""
+        del self._session
+
+
+def _providers(device: str) -> list[Any]:
+    """Execution providers for a device; "auto" is the processor."""
+    if device in ("auto", "cpu"):
+        return ["CPUExecutionProvider"]
+    match = re.fullmatch(r"cuda(?::(\d+))?", device)
+    if match is None:
+        raise ConfigurationError(f"device is {device!r}; right is auto, cpu, cuda or cuda:N")
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        raise ConfigurationError(
+            f"device {device!r}: this onnxruntime has no CUDA provider (it has "
+            f"{', '.join(onnxruntime.get_available_providers())}); install onnxruntime-gpu, or use device cpu"
+        )
+    return [("CUDAExecutionProvider", {"device_id": int(match[1] or 0)}), "CPUExecutionProvider"]
+
+
+def _tensor(item: Any) -> TensorInfo:
+    kind = item.type.removeprefix("tensor(").removesuffix(")")
+    shape = tuple(size if isinstance(size, int) and size > 0 else None for size in item.shape)
+    return TensorInfo(item.name, shape, DTYPES.get(kind, kind))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
