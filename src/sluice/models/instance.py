@@ -24,7 +24,7 @@ log = logging.getLogger("sluice.models")
 Result = TypeVar("Result")
 
 #: How long a stop waits for a call in progress, in seconds. A pipeline promises to stop within two.
-STOP_GRACE = 1.0
+STOP_GRACE = 0.5
 
 
 class LoadedModel(Protocol):

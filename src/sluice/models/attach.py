@@ -1,0 +1,152 @@
+"""Detections into a frame's metadata, the way nvinfer writes them: clipped to the surface, one bulk write per frame."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from sluice.contract.bulk import LabelTable, write_objects
+from sluice.contract.metadata import FrameMeta, ObjectMeta
+from sluice.models.detections import Detections
+
+#: Longest side of a mask that is attached. Drawing resamples a mask to its box anyway, and a full-resolution mask of
+#: floats, which the metadata asks for, would take 8 MB for one object that fills a 1080p frame.
+MASK_SIDE = 160
+MASK_EDGE = 0.5
+
+
+def attach_detections(
+    frame: FrameMeta,
+    detections: Detections,
+    labels: Sequence[str],
+    unique_id: int,
+    size: tuple[int, int],
+) -> int:
+    """Write one frame's detections as objects and mark the frame as seen by a detector.
+
+    Written are boxes, scores, class ids, labels, angles and masks; ``texts`` are shown in place of the labels; each of
+    the ``attributes`` becomes a classifier result, its name being the classifier's type.
+
+    Args:
+        frame: metadata of the frame.
+        detections: validated detections, boxes in pixels of the surface the model was given.
+        labels: the model's labels by class id; a detection's own label goes before.
+        unique_id: written to each object's ``unique_component_id``.
+        size: width and height of that surface in pixels.
+
+    Returns:
+        The number of objects written. A box that reaches over the edge is clipped and kept; one that lies outside, or
+        has no area, is not written.
+    """
+    detections, boxes = on_surface(detections, size)
+    addresses = write_objects(
+        frame,
+        boxes,
+        detections.scores,
+        detections.class_ids,
+        _label_table(tuple(labels)) if detections.labels is None else label_texts(detections, labels),
+        unique_id=unique_id,
+        rotation=detections.angles,
+        masks=None if detections.masks is None else box_masks(detections.masks, boxes),
+        mask_threshold=MASK_EDGE,
+        texts=None if detections.texts is None else shown_texts(detections, labels),
+    )
+    if detections.attributes is not None:
+        for address, attributes in zip(addresses.tolist(), detections.attributes, strict=True):
+            _attach_attributes(ObjectMeta(address, frame.lease, frame.provider), attributes, unique_id)
+    return len(boxes)
+
+
+@functools.lru_cache(maxsize=64)
+def _label_table(labels: tuple[str, ...]) -> LabelTable:
+    return LabelTable(labels)
+
+
+def _attach_attributes(target: ObjectMeta, attributes: Mapping[str, Any], unique_id: int) -> None:
+    """Add one classifier result per attribute."""
+    for name, value in attributes.items():
+        target.add_classifier(unique_id, name).add_label(str(value))
+
+
+def on_surface(detections: Detections, size: tuple[int, int]) -> tuple[Detections, npt.NDArray[np.float32]]:
+    """Clip the boxes to the surface and leave out those of which nothing remains.
+
+    A rotated box is left as it is when any of it may lie on the surface: clipping the box before rotation would turn
+    it into another shape.
+
+    Args:
+        detections: validated detections.
+        size: width and height of the surface in pixels.
+
+    Returns:
+        The detections that remain, and their boxes as float32 [N,4]: left, top, width, height.
+    """
+    limits = np.array([*size, *size], np.float32)
+    corners = np.clip(detections.xyxy, 0, limits)
+    keep = (corners[:, 2] > corners[:, 0]) & (corners[:, 3] > corners[:, 1])
+    if detections.angles is not None:
+        rotated = np.abs(detections.angles) > 0.001  # nvdsosd's limit for a box that is drawn rotated
+        corners[rotated] = detections.xyxy[rotated]
+        keep[rotated] = _touches_surface(detections.xyxy[rotated], detections.angles[rotated], limits[:2])
+    if not keep.all():
+        detections, corners = detections[keep], corners[keep]
+    boxes = corners
+    boxes[:, 2:] -= boxes[:, :2]
+    return detections, boxes
+
+
+def _touches_surface(
+    xyxy: npt.NDArray[np.float32], degrees: npt.NDArray[np.float32], limits: npt.NDArray[np.float32]
+) -> npt.NDArray[np.bool_]:
+    """Whether the upright hull of each rotated box overlaps the surface and the box has an area."""
+    cos, sin = np.abs(np.cos(np.deg2rad(degrees))), np.abs(np.sin(np.deg2rad(degrees)))
+    half = (xyxy[:, 2:] - xyxy[:, :2]) / 2
+    centre = xyxy[:, :2] + half
+    reach = np.stack([half[:, 0] * cos + half[:, 1] * sin, half[:, 0] * sin + half[:, 1] * cos], axis=1)
+    inside = (centre + reach > 0) & (centre - reach < limits)
+    return np.asarray(inside.all(axis=1) & (half > 0).all(axis=1), np.bool_)
+
+
+def label_texts(detections: Detections, labels: Sequence[str]) -> list[str | None]:
+    """The label of each detection: its own, else the table's, else None."""
+    count = len(labels)
+    table = [labels[i] if 0 <= i < count else None for i in detections.class_ids.tolist()]
+    return _first_given(detections.labels, table)
+
+
+def shown_texts(detections: Detections, labels: Sequence[str]) -> list[str | None]:
+    """The text that is drawn beside each detection: its own, else its label."""
+    return _first_given(detections.texts, label_texts(detections, labels))
+
+
+def _first_given(own: Sequence[str | None] | None, others: list[str | None]) -> list[str | None]:
+    if own is None:
+        return others
+    return [other if text is None else text for text, other in zip(own, others, strict=True)]
+
+
+def box_masks(masks: npt.NDArray[np.bool_], boxes: npt.NDArray[np.float32]) -> list[npt.NDArray[np.float32]]:
+    """Cut each mask to its box, as the metadata wants it.
+
+    Args:
+        masks: bool [N,height,width] of the surface.
+        boxes: float32 [N,4]: left, top, width, height on that surface.
+
+    Returns:
+        N arrays float32 [rows,columns] of 0..1, `MASK_EDGE` being the edge, no side longer than `MASK_SIDE`.
+    """
+    height, width = masks.shape[1:]
+    first = np.clip(np.floor(boxes[:, :2]), 0, (width - 1, height - 1)).astype(int)
+    last = np.maximum(np.ceil(boxes[:, :2] + boxes[:, 2:]).astype(int), first + 1)
+    cut = []
+    for mask, (x0, y0), (x1, y1) in zip(masks, first, last, strict=True):
+        part = mask[y0:y1, x0:x1].astype(np.float32)
+        scale = MASK_SIDE / max(part.shape)
+        if scale < 1:
+            shape = max(1, round(part.shape[1] * scale)), max(1, round(part.shape[0] * scale))
+            part = np.asarray(cv2.resize(part, shape, interpolation=cv2.INTER_AREA), np.float32)
+        cut.append(part)
+    return cut
