@@ -31,3 +31,9 @@ def raise_pool_minimum(query: Gst.Query, buffers: int) -> bool:
         pool, size, minimum, maximum = query.parse_nth_allocation_pool(index)
         query.set_nth_allocation_pool(index, pool, size, minimum + buffers, maximum + buffers if maximum else 0)
     return bool(query.get_n_allocation_pools())
+
+
+def ask_latency(pad: Gst.Pad) -> tuple[bool, int, int] | None:
+    """Ask a pad's peer for (live, least, most) latency in nanoseconds; None when it does not know."""
+    query = Gst.Query.new_latency()
+    return query.parse_latency() if pad.peer_query(query) else None

@@ -1,0 +1,141 @@
+"""How ``sluicemux`` makes a batch: the frames' memory and metadata on one new buffer, and its caps."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import gi
+
+gi.require_version("Gst", "1.0")
+import numpy as np
+from gi.repository import Gst
+
+from sluice.contract import batching, bulk
+from sluice.contract.formats import FrameFormat, MemType
+from sluice.contract.metadata import BatchMeta
+from sluice.elements.mux_input import Frame
+from sluice.errors import ConfigurationError
+
+
+class BatchBuilder:
+    """Makes the batches of one muxer between NULL→READY and READY→NULL.
+
+    Args:
+        values: the muxer's properties by name, as they are at NULL→READY.
+
+    Attributes:
+        capacity: frames a batch has room for.
+        system_time: whether ``ntp_timestamp`` is the wall clock's time.
+        batches: how many have been made.
+    """
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.capacity: int = values["batch-size"]
+        self.system_time: bool = values["attach-sys-ts"]
+        self.batches = 0
+        self._size = (values["width"], values["height"]) if values["width"] else None
+        self._padding: bool = values["enable-padding"]
+        self._as_nvmm = values["nvbuf-memory-type"] == MemType.SYSTEM
+        self._gpu_id: int = values["gpu-id"]
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the streams, as at READY→PAUSED."""
+        self._memory: tuple[str, str, int] | None = None
+        self._last_pts = 0
+
+    def accept(self, caps: Gst.Caps, number: int) -> tuple[FrameFormat | None, FrameFormat | None]:
+        """Check the caps of stream ``number``; return the descriptions of its frames.
+
+        Returns:
+            The format as the frames come, and as they go into batches, after scaling; twice None for NvBufSurfaces.
+
+        Raises:
+            ContractError: the raw format cannot be batched, with the converter to add.
+            ConfigurationError: not together with the other streams, or not with this muxer's properties.
+        """
+        memory = batching.memory_feature(caps)
+        format = None if memory == batching.NVMM_FEATURE else FrameFormat.from_caps(caps)
+        if memory != "memory:SystemMemory" and (self._size or self._as_nvmm):
+            what = "width and height" if self._size else "nvbuf-memory-type=6"
+            raise ConfigurationError(
+                f"sink_{number}: {what} need frames in system memory, these are in {memory}; unset them"
+            )
+        self._check_alike(caps, memory, number)
+        return format, self._scaled(format) if format and self._size else format
+
+    def _scaled(self, format: FrameFormat) -> FrameFormat:
+        from sluice.contract.scaling import scaled_format  # imports OpenCV, which only scaling needs
+
+        assert self._size is not None
+        return scaled_format(format, *self._size)
+
+    def _check_alike(self, caps: Gst.Caps, memory: str, number: int) -> None:
+        """Hold the memory of all streams, and in NVMM batches the pixel format, to the first stream's."""
+        name = caps.get_structure(0).get_string("format") if memory == "memory:NVMM" or self._as_nvmm else ""
+        if self._memory is None:
+            self._memory = (memory, name, number)
+        if self._memory[:2] == (memory, name):
+            return
+        first_memory, first_name, first = self._memory
+        if first_memory != memory:
+            raise ConfigurationError(
+                f"sink_{number} has frames in {memory} and sink_{first} in {first_memory}: a batch has one kind of "
+                "memory; convert or decode them alike"
+            )
+        raise ConfigurationError(
+            f"sink_{number} has format {name} and sink_{first} {first_name}: NVMM batches have one format; "
+            f"add `videoconvert ! video/x-raw,format={first_name}` (nvvideoconvert for NVMM) before sink_{number}"
+        )
+
+    def scale(self, buffer: Gst.Buffer, format: FrameFormat | None) -> Gst.Buffer:
+        """Return a frame in the size the muxer was told, copied only when it has another; else the frame itself."""
+        if self._size is None:
+            return buffer
+        from sluice.contract.scaling import scale_frame
+
+        return scale_frame(buffer, format, *self._size, self._padding)
+
+    def caps(self, first: Gst.Caps) -> Gst.Caps:
+        """Return the caps of the batches, given those of the stream that came first."""
+        structure = first.get_structure(0)
+        found, *rate = structure.get_fraction("framerate")
+        framerate = (rate[0], rate[1]) if found else (0, 1)
+        memory = batching.memory_feature(first)
+        if memory != batching.NVMM_FEATURE and not self._as_nvmm:
+            return batching.surface_caps(self.capacity, framerate)
+        width, height = self._size or (structure.get_int("width")[1], structure.get_int("height")[1])
+        return batching.nvmm_caps(
+            structure.get_string("format"),
+            width,
+            height,
+            self.capacity,
+            framerate,
+            memory_type="nvbuf-mem-system" if self._as_nvmm else structure.get_string("nvbuf-memory-type"),
+            gpu_id=self._gpu_id,
+        )
+
+    def build(self, frames: Sequence[Frame]) -> Gst.Buffer:
+        """Return a batch of the frames with its metadata; its PTS is their largest running time, never going back."""
+        batch = batching.make_batch([(frame.buffer, frame.format) for frame in frames], self.capacity)
+        meta = BatchMeta.attach(batch, self.capacity)
+        width, height = self._size or (0, 0)
+        rows = [
+            (
+                frame.pts,
+                frame.ntp,
+                frame.source.number,
+                frame.source.source_id,
+                frame.number,
+                frame.width,
+                frame.height,
+                width,
+                height,
+                0,
+            )
+            for frame in frames
+        ]
+        bulk.fill_frames(meta, np.array(rows, bulk.FRAME_ROW))
+        self._last_pts = max(self._last_pts, *(frame.running_time for frame in frames))
+        batch.pts = self._last_pts
+        self.batches += 1
+        return batch
