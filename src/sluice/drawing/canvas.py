@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluice.contract.formats import Matrix
+from sluice.contract.surface import Surface
 from sluice.drawing.color import Bytes4, components
 from sluice.errors import ConfigurationError
 
@@ -88,6 +89,17 @@ class Canvas:
         self._matrix = matrix
         self._full_range = full_range
         self._planes = [_Plane(_three_dimensional(p, n.components), n) for p, n in zip(views, layouts, strict=True)]
+
+    @classmethod
+    def of(cls, surface: Surface) -> "Canvas":
+        """A canvas on a surface that is lent for writing, with its own format, matrix and range.
+
+        Raises:
+            SurfaceError: its pixels are not in host memory.
+        """
+        planes = surface.host_planes()
+        size = surface.width, surface.height
+        return cls(surface.format, planes, *size, matrix=surface.matrix, full_range=surface.full_range)
 
     @property
     def color_space(self) -> tuple[str, Matrix, bool]:

@@ -1,0 +1,188 @@
+"""``sluiceosd``: draws boxes, texts, masks, lines, arrows and circles from the metadata, in the place of nvdsosd.
+
+It takes single frames (behind sluicedemux, or a tiler) and batches, whose frames are drawn on one by one, each in its
+own pixel format. Pixels that nobody else sees are written in place. Others (a tee, a decoder's reference picture, a
+tensor) are copied first, which `sluice.contract.counters` counts; a buffer with nothing to draw is never copied.
+
+Imports gi and the standard library only; numpy, the contract and drawing are imported at NULL→READY.
+"""
+
+import time
+from typing import TYPE_CHECKING
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import GObject, Gst
+
+from sluice.elements.base import InPlaceElement
+from sluice.elements.guard import guarded
+from sluice.errors import ContractError
+
+if TYPE_CHECKING:
+    from sluice.contract.formats import FrameFormat
+    from sluice.contract.surface import Surface
+    from sluice.drawing.painter import Painter
+    from sluice.drawing.shapes import Overlay
+
+CAPS = (
+    "video/x-raw, format={ I420, NV12, RGB, BGR, RGBA, BGRA, BGRx, RGBx, GRAY8, YUY2 }; "
+    "video/x-raw(memory:SluiceSurface)"
+)
+
+
+def _template(name: str, direction: Gst.PadDirection) -> Gst.PadTemplate:
+    return Gst.PadTemplate.new(name, direction, Gst.PadPresence.ALWAYS, Gst.Caps.from_string(CAPS))
+
+
+class SluiceOsd(InPlaceElement):
+    """The element; see ``gst-inspect-1.0 sluiceosd`` for its properties.
+
+    The kinds are drawn in nvdsosd's order: rectangles, masks, texts and the clock, lines, arrows, circles. Unlike
+    nvdsosd it draws the objects of each frame on that frame, a background also where the border is transparent, both
+    heads of an arrow that has two, and the clock also when display-text is off.
+    """
+
+    __gtype_name__ = "SluiceOsd"
+    __gstmetadata__ = (
+        "Sluice on-screen display",
+        "Filter/Editor/Video",
+        "Draws boxes, labels and shapes from the metadata onto the picture",
+        "The Sluice developers",
+    )
+    __gsttemplates__ = (_template("sink", Gst.PadDirection.SINK), _template("src", Gst.PadDirection.SRC))
+
+    display_bbox = GObject.Property(
+        type=bool, default=True, nick="display-bbox", blurb="Draw boxes: objects' and display metas' rectangles"
+    )
+    display_text = GObject.Property(
+        type=bool, default=True, nick="display-text", blurb="Draw texts: objects' labels and display metas' texts"
+    )
+    display_mask = GObject.Property(
+        type=bool, default=False, nick="display-mask", blurb="Tint objects by their masks, in the border's colour"
+    )
+    display_clock = GObject.Property(
+        type=bool, default=False, nick="display-clock", blurb="Draw the local time on every frame"
+    )
+    clock_font = GObject.Property(type=str, default="Serif", nick="clock-font", blurb="Font of the clock")
+    clock_font_size = GObject.Property(
+        type=GObject.TYPE_UINT,
+        default=12,
+        minimum=0,
+        maximum=60,
+        nick="clock-font-size",
+        blurb="Font size of the clock in points, drawn at 10 or more; 0 draws none",
+    )
+    x_clock_offset = GObject.Property(
+        type=GObject.TYPE_UINT, default=0, nick="x-clock-offset", blurb="Left edge of the clock in pixels"
+    )
+    y_clock_offset = GObject.Property(
+        type=GObject.TYPE_UINT, default=0, nick="y-clock-offset", blurb="Top edge of the clock in pixels"
+    )
+    clock_color = GObject.Property(
+        type=GObject.TYPE_UINT, default=0xFF0000FF, nick="clock-color", blurb="Colour of the clock, 0xRRGGBBAA"
+    )
+    process_mode = GObject.Property(
+        type=GObject.TYPE_UINT,
+        default=0,
+        minimum=0,
+        maximum=1,
+        nick="process-mode",
+        blurb="Accepted for nvdsosd's sake (0 CPU, 1 GPU), no effect: drawing is done on the processor",
+    )
+    gpu_id = GObject.Property(
+        type=GObject.TYPE_UINT,
+        default=0,
+        nick="gpu-id",
+        blurb="Accepted for nvdsosd's sake, no effect: drawing is done on the processor",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._painter: Painter | None = None
+        self._format: FrameFormat | None = None
+        self._overlays: dict[int, Overlay] = {}
+
+    def start(self) -> None:
+        from sluice.contract import provider
+        from sluice.drawing.painter import Painter
+        from sluice.drawing.text import render
+
+        provider.provider()
+        # Finding the system's fonts takes a moment, which the first frame should not wait for.
+        render("0", "Serif", 12)
+        self._painter = Painter()
+
+    def stop(self) -> None:
+        self._painter = None
+        self._format = None
+        self._overlays = {}
+
+    def on_caps(self, caps: Gst.Caps) -> None:
+        from sluice.contract.batching import SURFACE_FEATURE, memory_feature
+        from sluice.contract.formats import FrameFormat
+
+        self._format = None if memory_feature(caps) == SURFACE_FEATURE else FrameFormat.from_caps(caps)
+
+    @guarded(failure=None)
+    def do_before_transform(self, buffer: Gst.Buffer) -> None:
+        """Read what is to be drawn before the base class may copy the buffer: a copy reverses the lists of objects.
+
+        With nothing to draw the buffer passes through untouched, even when it is shared.
+        """
+        self._overlays = {}
+        self._overlays = self._collect(buffer)
+        self.set_passthrough(not self._overlays)
+
+    def process(self, buffer: Gst.Buffer) -> bool:
+        from sluice.contract.surface import writable_batch, writable_raw
+
+        if not self._overlays:
+            return True
+        if self._format is not None:
+            with writable_raw(buffer, self._format) as surface:
+                self._draw(surface, self._overlays[0])
+            return True
+        with writable_batch(buffer, list(self._overlays)) as batch:
+            for index, overlay in self._overlays.items():
+                self._draw(batch[index], overlay)
+        return True
+
+    def _draw(self, surface: "Surface", overlay: "Overlay") -> None:
+        from sluice.drawing.canvas import Canvas
+
+        if self._painter is None:
+            raise ContractError("a buffer came before the element was started")
+        self._painter.draw(Canvas.of(surface), overlay)
+
+    def _collect(self, buffer: Gst.Buffer) -> "dict[int, Overlay]":
+        """What to draw on each surface, by its index; a single frame is surface 0."""
+        from sluice.contract.metadata import BatchMeta, Lease
+        from sluice.contract.surface import SurfaceBatch
+        from sluice.drawing.collect import Selection, collect
+
+        selection = Selection(self.display_bbox, self.display_text, self.display_mask)
+        overlays: dict[int, Overlay] = {}
+        with Lease() as lease:
+            batch = BatchMeta.of(buffer, lease)
+            for frame in batch.frames if batch is not None else []:
+                overlays[frame.batch_id if self._format is None else 0] = collect(frame, selection)
+        if self.display_clock:
+            for index in range(len(SurfaceBatch.of(buffer)) if self._format is None else 1):
+                self._add_clock(overlays, index)
+        return {index: overlay for index, overlay in overlays.items() if overlay}
+
+    def _add_clock(self, overlays: "dict[int, Overlay]", index: int) -> None:
+        from sluice.drawing.shapes import Overlay, Text
+
+        red, green, blue, alpha = (component / 255.0 for component in int(self.clock_color).to_bytes(4, "big"))
+        text = time.strftime("%Y-%m-%d %H:%M:%S")
+        clock = Text(
+            text,
+            self.x_clock_offset,
+            self.y_clock_offset,
+            self.clock_font or "Serif",
+            self.clock_font_size,
+            (red, green, blue, alpha),
+        )
+        overlays.setdefault(index, Overlay()).texts.append(clock)
