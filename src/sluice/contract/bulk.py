@@ -10,14 +10,14 @@ Boxes are left, top, width, height in pixels of the surface; angles are degrees,
 
 import ctypes
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sluice.contract._native import library
+from sluice.contract._locked import call
 from sluice.contract.metadata import BatchMeta, Color, FrameMeta
 from sluice.errors import ContractError
 
@@ -33,7 +33,6 @@ TRACKER_TEXT_RISE = 20.0
 NO_DETECTION = -0.1  # the confidence of an object that only the tracker has
 
 _SHORT = 256  # rows that are written in well under the interpreter's switch interval
-_BUSY = -(1 << 63)
 
 OBJECT_ROW = np.dtype(
     [
@@ -64,8 +63,8 @@ FRAME_ROW = np.dtype(
         ("source_height", "u4"),
         ("pipeline_width", "u4"),
         ("pipeline_height", "u4"),
-        ("unused", "u4"),
-    ]
+    ],
+    align=True,
 )
 
 
@@ -134,25 +133,6 @@ class LabelTable:
 Labels = LabelTable | Sequence[str | None] | None
 
 
-class _Function(NamedTuple):
-    """One C function, called with the GIL (never waiting for the lock) and without."""
-
-    holding: Callable[..., int]
-    released: Callable[..., int]
-
-
-@functools.cache
-def _function(name: str, arguments: int) -> _Function:
-    path = library()._name
-    pair = []
-    for lib in (ctypes.PyDLL(path), ctypes.CDLL(path)):
-        function = getattr(lib, name)
-        function.restype = ctypes.c_int64
-        function.argtypes = [ctypes.c_void_p] * arguments + [ctypes.c_int]
-        pair.append(function)
-    return _Function(*pair)
-
-
 _FAULTS = {
     1: "boxes[{row}] is not finite",
     2: "boxes[{row}] has a negative width or height; boxes are left, top, width, height",
@@ -166,10 +146,7 @@ _FAULTS = {
 
 
 def _call(name: str, short: bool, *arguments: Any) -> int:
-    function = _function(name, len(arguments))
-    result = function.holding(*arguments, 0) if short else _BUSY
-    if result == _BUSY:
-        result = function.released(*arguments, 1)
+    result = call(name, short, *arguments)
     if result < 0:
         fault, row = divmod(-result, 1 << 32)
         raise ContractError(_FAULTS[fault].format(row=row) + "; nothing was written")
@@ -573,12 +550,24 @@ def remove_objects(frame: FrameMeta, addresses: npt.ArrayLike) -> None:
     _call("sluice_remove_objects", False, frame.provider.block, frame.address, _pointer(array), len(array))
 
 
-def fill_frames(batch: BatchMeta, rows: npt.NDArray[np.void]) -> Addresses:
+def _frame_rows(rows: npt.NDArray[np.void] | Sequence[tuple[int, ...]]) -> npt.NDArray[np.void]:
+    if not isinstance(rows, np.ndarray):
+        try:
+            rows = np.array([tuple(row) for row in rows], FRAME_ROW)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ContractError(f"rows needs tuples of {', '.join(FRAME_ROW.names or ())}: {error}") from error
+    if rows.dtype != FRAME_ROW or rows.ndim != 1:
+        raise ContractError(f"rows has dtype {rows.dtype} and shape {rows.shape}; it needs FRAME_ROW records (N,)")
+    return np.ascontiguousarray(rows)
+
+
+def fill_frames(batch: BatchMeta, rows: npt.NDArray[np.void] | Sequence[tuple[int, ...]]) -> Addresses:
     """Add N frames at the end of a batch; ``batch_id`` becomes each frame's place, which must be its surface's.
 
     Args:
         batch: the batch.
-        rows: `FRAME_ROW` records ``[N]``; pipeline sizes 0 where the mux does not scale.
+        rows: `FRAME_ROW` records ``[N]``, or tuples in the order of its fields; pipeline sizes are 0 where the mux does
+            not scale.
 
     Returns:
         uint64 ``[N]``: the addresses of the new frames.
@@ -587,13 +576,11 @@ def fill_frames(batch: BatchMeta, rows: npt.NDArray[np.void]) -> Addresses:
         ContractError: `rows` are not such records, or more than the batch has room for; nothing was written.
         StaleBufferError: the batch's lease has ended.
     """
-    if rows.dtype != FRAME_ROW or rows.ndim != 1:
-        raise ContractError(f"rows has dtype {rows.dtype} and shape {rows.shape}; it needs FRAME_ROW records (N,)")
+    rows = _frame_rows(rows)
     if batch.num_frames + len(rows) > batch.max_frames:
         raise ContractError(
             f"{len(rows)} more frames do not fit into a batch of {batch.max_frames} that has {batch.num_frames}"
         )
-    rows = np.ascontiguousarray(rows)
     addresses = np.empty(len(rows), np.uint64)
     _call(
         "sluice_fill_frames", True, batch.provider.block, batch.address, _pointer(rows), len(rows), _pointer(addresses)

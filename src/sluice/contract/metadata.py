@@ -567,6 +567,16 @@ class FrameMeta(View):
         """The user metas in list order, the last added first."""
         return self._views("frame_user_meta_list", UserMeta)
 
+    def add_object(self, parent: ObjectMeta | None = None) -> ObjectMeta:
+        """Acquire an object, empty but for an untracked id, and add it at the front.
+
+        Many objects at once are written by `sluice.contract.bulk.write_objects`, at a fraction of the cost.
+        """
+        obj = ObjectMeta(self._provider.acquire_object(_batch_address(self)), self._lease, self._provider)
+        obj.object_id = UNTRACKED
+        self._provider.add_object(self._address, obj.address, parent.address if parent else 0)
+        return obj
+
     def add_display(self) -> DisplayMeta:
         """Acquire an empty display meta and add it at the front."""
         display = self._provider.acquire_display(_batch_address(self))

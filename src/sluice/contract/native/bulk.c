@@ -413,7 +413,6 @@ typedef struct
   guint32 source_height;
   guint32 pipeline_width;
   guint32 pipeline_height;
-  guint32 unused;
 } SluiceFrameRow;
 
 G_STATIC_ASSERT (sizeof (SluiceFrameRow) == 48);
