@@ -1,5 +1,6 @@
 """Feeds hand-made batches with metadata through elements, and reads them behind; used by several element tests."""
 
+import ctypes
 from dataclasses import dataclass, field
 
 import gi
@@ -11,10 +12,14 @@ gi.require_version("GstVideo", "1.0")
 from gi.repository import GLib, Gst, GstApp, GstVideo  # noqa: F401 - GstApp gives appsrc its methods
 
 from sluice import elements
-from sluice.contract import batching, bulk
+from sluice.contract import batching, bulk, gstref
 from sluice.contract.metadata import BatchMeta, Lease
+from sluice.elements import flow
 
 Gst.init(None)
+
+push_to_appsrc = ctypes.CDLL("libgstapp-1.0.so.0").gst_app_src_push_buffer
+push_to_appsrc.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
 
 NONE = Gst.CLOCK_TIME_NONE
 WIDTH, HEIGHT = 64, 48
@@ -103,7 +108,11 @@ class Feed:
         return sample.get_buffer()
 
     def send(self, *frames, **options):
-        assert self.source.push_buffer(make_buffer(frames, **options)) == Gst.FlowReturn.OK
+        self.give([make_buffer(frames, **options)])
+
+    def give(self, held):
+        """Push the buffer that is the list's only item, without a wrapper left: appsrc copies a shared buffer."""
+        assert push_to_appsrc(gstref.address(self.source), flow.release(held)) == 0
 
     def event(self, event):
         """Send a serialized event downstream, in its place between the buffers."""
