@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "models"))
-from surfaces import ArraySurface, noise
+from array_surfaces import ArraySurface, noise
 
 from sluice.contract.formats import Matrix
 from sluice.models.preprocess import Preprocessing, Preprocessor

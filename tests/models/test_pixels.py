@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from surfaces import noise, rgb_of
+from array_surfaces import noise, rgb_of
 
 from sluice.contract.formats import Matrix
 from sluice.models.frame import Frame

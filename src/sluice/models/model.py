@@ -61,6 +61,7 @@ class AdaptedModel:
         self._infer: Callable[[list[Frame]], Any] = target.infer if hasattr(target, "infer") else target
         self._labels = None if labels is None else tuple(labels)
         self._class_ids: frozenset[int] | None = None
+        self._loaded = False
 
     def __repr__(self) -> str:
         return f"<model {self.name}>"
@@ -78,12 +79,15 @@ class AdaptedModel:
         return tuple(str(label) for label in own)
 
     def load(self) -> None:
-        """The model's own `load`, then the check of the classes asked for.
+        """The model's own `load`, then the check of the classes asked for; only once, until `close`.
 
         Raises:
             ModelError: a class label that the model does not have.
         """
+        if self._loaded:
+            return
         self._forward("load")
+        self._loaded = True
         if self.classes is not None:
             self._class_ids = class_ids_of(self.classes, self.labels, self.name)
 
@@ -94,16 +98,16 @@ class AdaptedModel:
     def close(self) -> None:
         """The model's own `close`, if it has one."""
         self._forward("close")
+        self._loaded = False
 
     def infer(self, frames: list[Frame]) -> list[Detections]:
-        """Validated and filtered detections, one per frame.
+        """Validated and filtered detections, one per frame; loads the model first if that was not done.
 
         Raises:
             ModelError: the model returned something else, see `check_results`.
         """
+        self.load()
         results = check_results(self._infer(frames), frames, self.name)
-        if self.classes is not None and self._class_ids is None:
-            self._class_ids = class_ids_of(self.classes, self.labels, self.name)
         return [
             result.filter(
                 confidence=self.confidence,
