@@ -72,7 +72,10 @@ def check_frames(frames: Sequence[tuple[Gst.Buffer, Any]], capacity: int) -> boo
 
 def fill_raw(batch: Gst.Buffer, frames: Sequence[tuple[Gst.Buffer, Any]], capacity: int) -> None:
     """Append the batch memory of raw frames to a buffer; `make_batch` without the choice of kind."""
-    structs = (RawFrameStruct * max(len(frames), 1))(*(raw_struct(buffer, format) for buffer, format in frames))
+    formats = [FrameFormat.of(format) for _, format in frames]  # kept until the call is over: C reads their infos
+    structs = (RawFrameStruct * max(len(frames), 1))(
+        *(raw_struct(buffer, format) for (buffer, _), format in zip(frames, formats, strict=True))
+    )
     call(functions().batch_raw, buffer_address(batch), structs, len(frames), capacity)
 
 
@@ -82,10 +85,9 @@ def fill_surfaces(batch: Gst.Buffer, buffers: Sequence[Gst.Buffer], capacity: in
     call(functions().batch_surfaces, buffer_address(batch), addresses, len(buffers), capacity)
 
 
-def raw_struct(buffer: Gst.Buffer, format: Any) -> RawFrameStruct:
-    """Return the C description of one raw frame; the buffer and the format must outlive its use."""
-    known = FrameFormat.of(format)
-    return RawFrameStruct(buffer_address(buffer), known.address, known.tag, known.color_format, known.on_cuda)
+def raw_struct(buffer: Gst.Buffer, format: FrameFormat) -> RawFrameStruct:
+    """Return the C description of one raw frame; it holds addresses, so buffer and format must outlive its use."""
+    return RawFrameStruct(buffer_address(buffer), format.address, format.tag, format.color_format, format.on_cuda)
 
 
 def original_buffer(batch: Gst.Buffer, index: int) -> Gst.Buffer:

@@ -254,8 +254,8 @@ class FrameFormat:
         Raises:
             ContractError: the caps are not fixed raw video, or the format cannot be batched.
         """
-        info = GstVideo.VideoInfo.new_from_caps(caps) if caps.is_fixed() else None
-        if info is None or info.finfo is None:
+        info = _video_info(caps)
+        if info is None:
             raise ContractError(f"these are not fixed raw video caps: {caps.to_string()}")
         return _describe(info, on_cuda=caps.get_features(0).contains("memory:CUDAMemory"))
 
@@ -273,6 +273,16 @@ class FrameFormat:
     def pixel_aspect_ratio(self) -> tuple[int, int]:
         """Width to height of one pixel, as (numerator, denominator)."""
         return int(self.info.par_n) or 1, int(self.info.par_d) or 1
+
+
+def _video_info(caps: Gst.Caps) -> Any:
+    """Return the ``GstVideo.VideoInfo`` of caps, or None where they are not fixed raw video."""
+    if not caps.is_fixed() or caps.get_structure(0).get_name() != "video/x-raw":
+        return None
+    try:
+        return GstVideo.VideoInfo.new_from_caps(caps)
+    except TypeError:  # PyGObject's way of saying that the constructor returned NULL
+        return None
 
 
 def _describe(info: Any, *, on_cuda: bool = False) -> FrameFormat:

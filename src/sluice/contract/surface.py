@@ -338,7 +338,8 @@ class SurfaceBatch:
             ContractError: caps that are no raw video which can be batched, or a buffer that does not fit them.
         """
         holder = Gst.Buffer.new()
-        raw = raw_struct(buffer, _raw_format(caps))
+        format = _raw_format(caps)  # kept until the call is over: C reads its info
+        raw = raw_struct(buffer, format)
         call(functions().batch_single, gstref.address(holder), ctypes.byref(raw))
         return cls._read(holder)
 
@@ -440,7 +441,8 @@ def writable_raw(buffer: Gst.Buffer, caps: Gst.Caps | FrameFormat) -> Iterator[S
     Raises:
         ContractError: the buffer is shared, or does not fit the caps.
     """
-    raw = raw_struct(buffer, _raw_format(caps))
+    format = _raw_format(caps)  # kept while mapped: C reads its info
+    raw = raw_struct(buffer, format)
     info = ctypes.create_string_buffer(_SURFACE.size)
     keep = ctypes.c_void_p()
     mapped = call(functions().raw_write, ctypes.byref(raw), info, ctypes.byref(keep))
