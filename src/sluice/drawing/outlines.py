@@ -16,6 +16,9 @@ _SHIFT = 4
 # A coverage map is cut into bands of this many rows, each as wide as what it holds: a long diagonal line covers little.
 _BAND = 64
 
+# OpenCV fades a line out where the map cuts it off, so the map is larger than what is used of it.
+_MARGIN = 2
+
 _MAX_CIRCLE_POINTS = 512
 
 
@@ -63,14 +66,15 @@ def filled(outline: Points, width: int, height: int, hole: Points | None = None)
     right, bottom = (min(math.ceil(v), limit) for v, limit in zip(outline.max(axis=0), (width, height), strict=True))
     if left >= right or top >= bottom:
         return []
-    coverage = np.zeros((bottom - top, right - left), np.uint8)
+    coverage = np.zeros((bottom - top + 2 * _MARGIN, right - left + 2 * _MARGIN), np.uint8)
     # OpenCV counts from pixel centres and draws the edge as a line, half a pixel of it outside the polygon.
     polygons = [_offset(outline, -0.5)]
     if hole is not None and len(hole):
         polygons.append(_offset(hole, 0.5))
-    fixed = [np.rint((p - (left + 0.5, top + 0.5)) * (1 << _SHIFT)).astype(np.int32) for p in polygons]
+    origin = left - _MARGIN + 0.5, top - _MARGIN + 0.5
+    fixed = [np.rint((p - origin) * (1 << _SHIFT)).astype(np.int32) for p in polygons]
     cv2.fillPoly(coverage, fixed, 255, cv2.LINE_AA, _SHIFT)
-    return _bands(coverage, left, top)
+    return _bands(coverage[_MARGIN:-_MARGIN, _MARGIN:-_MARGIN], left, top)
 
 
 def _offset(points: Points, distance: float) -> Points:

@@ -1,0 +1,265 @@
+"""sluiceosd in whole pipelines: what it draws on, and above all what it must not write to."""
+
+from pathlib import Path
+
+import gi
+import numpy as np
+import pytest
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+from osd_streams import Stream, add_frame, add_object, planes, raw_buffer, raw_caps
+
+from sluice.contract import counters, gstref
+from sluice.contract.batching import make_batch, original_buffer, surface_caps
+from sluice.contract.formats import FORMATS
+from sluice.contract.metadata import BatchMeta
+from sluice.contract.surface import SurfaceBatch, writable_raw
+from sluice.drawing.canvas import Canvas
+from sluice.drawing.collect import Selection, collect
+from sluice.drawing.painter import Painter
+from sluice.elements import register
+
+BOX = (10.0, 12.0, 30.0, 20.0)
+
+
+def frame_with_object(caps: Gst.Caps) -> Gst.Buffer:
+    """A grey frame with one labelled box."""
+    buffer, _ = raw_buffer(caps)
+    add_object(add_frame(BatchMeta.attach(buffer, 1), 0), BOX, "person 3")
+    return buffer
+
+
+@pytest.mark.parametrize("pixel_format", FORMATS)
+@pytest.mark.parametrize(("width", "height"), [(128, 96), (101, 57)])
+def test_single_frames_of_every_format(pixel_format: str, width: int, height: int) -> None:
+    caps = raw_caps(pixel_format, width, height)
+    expected, known = raw_buffer(caps)
+    metadata = frame_with_object(caps)
+    overlay = collect(BatchMeta.of(metadata).frames[0], Selection())
+    with writable_raw(expected, known) as surface:
+        Painter().draw(Canvas.of(surface), overlay)
+    with Stream("sluiceosd", caps) as stream:
+        stream.push(frame_with_object(caps))
+        stream.play()
+        (sample,) = stream.finish()
+    found = planes(sample.get_buffer(), caps)
+    assert all((a == b).all() for a, b in zip(found, planes(expected, caps), strict=True))
+    assert any((plane != 100).any() for plane in found)
+    assert sample.get_caps().is_equal(caps)
+
+
+def test_an_unshared_buffer_is_drawn_on_in_place() -> None:
+    caps = raw_caps("I420", 64, 48)
+    buffer = frame_with_object(caps)
+    address, copies = gstref.address(buffer), counters.copies()
+    with Stream("sluiceosd", caps) as stream:
+        stream.push(buffer)
+        del buffer
+        stream.play()
+        (sample,) = stream.finish()
+    assert gstref.address(sample.get_buffer()) == address
+    assert counters.copies() == copies
+
+
+def test_the_other_branch_of_a_tee_sees_the_pixels_unchanged() -> None:
+    caps = raw_caps("NV12", 64, 48)
+    other: list[list[np.ndarray]] = []
+    with Stream("tee name=t ! queue ! fakesink name=other signal-handoffs=true async=false t. ! queue ! sluiceosd",
+                caps) as stream:  # fmt: skip
+        kept = frame_with_object(caps)
+        stream.pipeline.get_by_name("other").connect(
+            "handoff", lambda _sink, buffer, _pad: other.append(planes(buffer, caps))
+        )
+        stream.push(kept)
+        copies = counters.copies()
+        stream.play()
+        (sample,) = stream.finish()
+    assert counters.copies() == copies + 1
+    assert (planes(sample.get_buffer(), caps)[0] != 100).any()
+    assert len(other) == 1
+    assert all((plane == 100).all() for plane in (*other[0], *planes(kept, caps)))
+    assert len(BatchMeta.of(sample.get_buffer()).frames[0].objects) == 1
+
+
+def test_a_buffer_with_nothing_to_draw_passes_even_when_it_is_shared() -> None:
+    caps = raw_caps("I420", 64, 48)
+    bare, _ = raw_buffer(caps)
+    empty, _ = raw_buffer(caps)
+    add_frame(BatchMeta.attach(empty, 1), 0)
+    drawn = frame_with_object(caps)
+    copies = counters.copies()
+    with Stream("sluiceosd", caps) as stream:
+        # The source itself copies the first buffer, to mark it as the start of the stream.
+        for buffer in (bare, bare, empty, drawn, bare):
+            stream.push(buffer)
+        stream.play()
+        out = [gstref.address(sample.get_buffer()) for sample in stream.finish()[1:]]
+    before = [gstref.address(buffer) for buffer in (bare, empty, drawn, bare)]
+    assert [a == b for a, b in zip(before, out, strict=True)] == [True, True, False, True]
+    assert counters.copies() == copies + 1
+    assert (planes(bare, caps)[0] == 100).all()
+
+
+MIXED = (("I420", 64, 48), ("RGB", 101, 57), ("YUY2", 80, 60))
+
+
+def mixed_batch(frames: list[tuple[Gst.Buffer, object]]) -> Gst.Buffer:
+    """A batch whose frame i has an object of class i at x = 10 * i, and metadata frames in reverse order."""
+    batch = make_batch(frames, 4)
+    meta = BatchMeta.attach(batch, 4)
+    for index in reversed(range(len(frames))):
+        frame = add_frame(meta, index)
+        for number in range(3):
+            add_object(frame, (10.0 * index, 5.0, 9.0, 9.0)).class_id = 10 * index + number
+    return batch
+
+
+def test_each_frame_of_a_batch_is_drawn_on_its_own_surface() -> None:
+    batch = mixed_batch([raw_buffer(raw_caps(*shape)) for shape in MIXED])
+    address, copies = gstref.address(batch), counters.copies()
+    order = [item.class_id for frame in BatchMeta.of(batch).frames for item in frame.objects]
+    with Stream("sluiceosd", surface_caps(4)) as stream:
+        stream.push(batch)
+        del batch
+        stream.play()
+        (sample,) = stream.finish()
+    out = sample.get_buffer()
+    assert gstref.address(out) == address
+    assert counters.copies() == copies
+    assert [item.class_id for frame in BatchMeta.of(out).frames for item in frame.objects] == order
+    for index, surface in enumerate(SurfaceBatch.of(out)):
+        first = surface.host_plane(0)
+        changed = (first if first.ndim == 2 else first[:, :, 0]) != 100
+        columns = np.nonzero(changed.any(axis=0))[0]
+        assert (columns.min(), columns.max()) == (max(10 * index - 1, 0), 10 * index + 9)
+
+
+def test_a_frame_of_a_batch_that_others_hold_is_copied_and_only_that() -> None:
+    frames = [raw_buffer(raw_caps(*shape)) for shape in MIXED]
+    held = frames[1][0]
+    batch = mixed_batch(frames)
+    addresses = [gstref.address(buffer) for buffer, _ in frames]
+    del frames
+    copies = counters.copies()
+    with Stream("sluiceosd", surface_caps(4)) as stream:
+        stream.push(batch)
+        del batch
+        stream.play()
+        (sample,) = stream.finish()
+    assert counters.copies() == copies + 1
+    assert (planes(held, raw_caps(*MIXED[1]))[0] == 100).all()
+    out = sample.get_buffer()
+    same = [gstref.address(original_buffer(out, index)) == addresses[index] for index in range(3)]
+    assert same == [True, False, True]
+    assert (SurfaceBatch.of(out)[1].host_plane(0) != 100).any()
+
+
+def test_a_view_that_a_model_still_holds_keeps_its_pixels() -> None:
+    batch = mixed_batch([raw_buffer(raw_caps(*shape)) for shape in MIXED])
+    view = SurfaceBatch.of(batch)[0].host_plane(0)
+    with Stream("sluiceosd", surface_caps(4)) as stream:
+        stream.push(batch)
+        del batch
+        stream.play()
+        (sample,) = stream.finish()
+    assert (view == 100).all()
+    assert (SurfaceBatch.of(sample.get_buffer())[0].host_plane(0) != 100).any()
+
+
+def test_properties_choose_what_is_drawn() -> None:
+    caps = raw_caps("GRAY8", 200, 80)
+
+    def changed(properties: str) -> int:
+        buffer = frame_with_object(caps)
+        BatchMeta.of(buffer).frames[0].objects[0].mask = np.ones((4, 4), np.float32)
+        with Stream(f"sluiceosd {properties}", caps) as stream:
+            stream.push(buffer)
+            stream.play()
+            (sample,) = stream.finish()
+        return int((planes(sample.get_buffer(), caps)[0] != 100).sum())
+
+    nothing = "display-bbox=false display-text=false"
+    assert changed(nothing) == 0
+    box, text = changed("display-text=false"), changed("display-bbox=false")
+    # The border of 2 pixels lies on a box of 30x20.
+    assert box == 2 * 2 * (30 + 20)
+    assert text > 500
+    assert changed("") > max(box, text)
+    assert changed(f"{nothing} display-mask=true") == 30 * 20
+    assert changed(f"{nothing} display-clock=true clock-color=4294967295 x-clock-offset=5") > 100
+    assert changed(f"{nothing} display-clock=true clock-font-size=0") == 0
+
+
+def test_display_metas_are_drawn_in_their_kinds() -> None:
+    caps = raw_caps("GRAY8", 100, 100)
+    buffer, _ = raw_buffer(caps)
+    display = add_frame(BatchMeta.attach(buffer, 1), 0).add_display()
+    display.num_lines = display.num_circles = display.num_arrows = display.num_rects = 1
+    line, circle, arrow, rect = display.lines[0], display.circles[0], display.arrows[0], display.rects[0]
+    line.x1, line.y1, line.x2, line.y2, line.line_width = 10, 90, 40, 90, 2
+    circle.xc, circle.yc, circle.radius, circle.circle_width = 80, 20, 10, 2
+    # A place left of the picture, as unsigned fields hold it.
+    arrow.x1, arrow.y1, arrow.x2, arrow.y2, arrow.arrow_width, arrow.arrow_head = 2**32 - 10, 50, 30, 50, 2, 1
+    rect.box, rect.border_width = (60.0, 60.0, 20.0, 20.0), 2
+    line.line_color = circle.circle_color = arrow.arrow_color = rect.border_color = (1.0, 1.0, 1.0, 1.0)
+    with Stream("sluiceosd display-bbox=false", caps) as stream:
+        stream.push(buffer)
+        stream.play()
+        (sample,) = stream.finish()
+    pixels = planes(sample.get_buffer(), caps)[0]
+    assert (pixels[[90, 50, 10], [20, 0, 80]] > 200).all()
+    assert (pixels[55:85, 55:85] == 100).all(), "rectangles are boxes, which are switched off"
+
+
+def test_the_clock_is_drawn_on_every_frame_without_metadata() -> None:
+    batch = make_batch([raw_buffer(raw_caps("I420", 320, 48)), raw_buffer(raw_caps("RGB", 320, 48))], 2)
+    with Stream("sluiceosd display-clock=true", surface_caps(2)) as stream:
+        stream.push(batch)
+        del batch
+        stream.play()
+        (sample,) = stream.finish()
+    assert all((surface.host_plane(0) != 100).any() for surface in SurfaceBatch.of(sample.get_buffer()))
+
+
+def decode(path: Path, elements: str, count: int) -> list[np.ndarray]:
+    """The luma of the first frames of a clip, with one filled white box per frame in the metadata."""
+    register("sluiceosd")
+    pipeline = Gst.parse_launch(
+        f'filesrc location="{path}" ! qtdemux ! h264parse ! avdec_h264 name=decoder {elements} ! '
+        "appsink name=sink sync=false max-buffers=2"
+    )
+
+    def annotate(_pad: Gst.Pad, info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:
+        item = add_object(add_frame(BatchMeta.attach(info.get_buffer(), 1), 0), (0.0, 0.0, 200.0, 200.0))
+        item.rect.has_bg_color, item.rect.bg_color = True, (1.0, 1.0, 1.0, 1.0)
+        return Gst.PadProbeReturn.OK
+
+    pipeline.get_by_name("decoder").get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, annotate)
+    pipeline.set_state(Gst.State.PLAYING)
+    frames = []
+    for _ in range(count):
+        sample = pipeline.get_by_name("sink").emit("try-pull-sample", 20 * Gst.SECOND)
+        frames.append(planes(sample.get_buffer(), sample.get_caps())[0])
+    pipeline.set_state(Gst.State.NULL)
+    return frames
+
+
+def test_reference_pictures_of_a_decoder_are_not_drawn_on(data: Path) -> None:
+    clip = data / "videos" / "vtest_pets09_h264_b3.mp4"
+    plain, drawn = decode(clip, "", 40), decode(clip, "! sluiceosd", 40)
+    for before, after in zip(plain, drawn, strict=True):
+        assert (after[:200, :200] == 235).mean() > 0.9
+        assert (after[202:, 202:] == before[202:, 202:]).all()
+
+
+def test_a_hundred_passes_leave_nothing_behind() -> None:
+    before = counters.read()
+    with Stream("sluiceosd", surface_caps(4)) as stream:
+        for _ in range(100):
+            stream.push(mixed_batch([raw_buffer(raw_caps(*shape)) for shape in MIXED]))
+        stream.play()
+        assert len(stream.finish()) == 100
+    del stream
+    after = counters.read()
+    assert (after.live_batches, after.live_frames) == (before.live_batches, before.live_frames)
