@@ -6,8 +6,9 @@ from typing import Any
 import gi
 
 gi.require_version("Gst", "1.0")
-from gi.repository import GObject, Gst
+from gi.repository import GLib, GObject, Gst
 
+from sluice.elements import ELEMENTS, register
 from sluice.errors import ConfigurationError
 
 
@@ -17,7 +18,7 @@ def make_element(factory: str, **properties: Any) -> Gst.Element:
     Raises:
         ConfigurationError: GStreamer has no such element.
     """
-    element = Gst.ElementFactory.make(factory)
+    element = _make_own(factory) if factory in ELEMENTS else Gst.ElementFactory.make(factory)
     if element is None:
         raise ConfigurationError(f"GStreamer has no element {factory!r}; `sluice doctor` says what is missing")
     for name, value in properties.items():
@@ -27,6 +28,24 @@ def make_element(factory: str, **properties: Any) -> Gst.Element:
         else:
             element.set_property(name, value)
     return element
+
+
+def _make_own(factory: str) -> Gst.Element | None:
+    """Make one of our elements, without the critical that GStreamer 1.22 prints for every element written in Python.
+
+    It says that the element should be floating, which is harmless.
+    """
+    register(factory)
+    handler = GLib.log_set_handler("GStreamer", GLib.LogLevelFlags.LEVEL_CRITICAL, _log_all_but_floating)
+    try:
+        return Gst.ElementFactory.make(factory, factory)
+    finally:
+        GLib.log_remove_handler("GStreamer", handler)
+
+
+def _log_all_but_floating(domain: str, level: GLib.LogLevelFlags, text: str, *_: object) -> None:
+    if "should be floating" not in text:
+        GLib.log_default_handler(domain, level, text, None)
 
 
 def add_chain(bin: Gst.Bin, *elements: Gst.Element) -> None:

@@ -64,6 +64,26 @@ class SourceBin:
         """The pad between this bin's queue and the mux."""
         return self._tail[-1].get_static_pad("src")
 
+    @property
+    def ended(self) -> bool:
+        """Whether the end of the stream has left for the mux."""
+        return self._queued.read().ended
+
+    def fraction(self, frame_limit: int | None) -> float | None:
+        """How much of the stream was decoded, 0..1; None where its length is unknown."""
+        if self._decoded is None or self._decoded_pad is None:
+            return None
+        counts = self._decoded.read()
+        test = self.source.test
+        total = frame_limit or (test.frames if test is not None else len(self.source.images))
+        if total:
+            return min(1.0, counts.buffers / total)
+        known, duration = self._decoded_pad.query_duration(Gst.Format.TIME)
+        if self.source.live or not known or duration <= 0 or counts.last_end is None:
+            return None
+        shown = counts.last_end - (counts.segment_start or 0)
+        return float(min(1.0, max(0.0, shown / duration)))
+
     def end(self) -> None:
         """Send EOS behind the frames decoded so far. Waits for room in the queue: not for a streaming thread."""
         sink = self._tail[-1].get_static_pad("sink")

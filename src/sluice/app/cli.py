@@ -1,0 +1,143 @@
+"""The command ``sluice``. Each subcommand imports what it needs when it runs, so that ``doctor`` always works."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sluice import __version__
+from sluice.errors import SluiceError
+
+app = typer.Typer(
+    name="sluice",
+    help="Your own Python model inside a live video pipeline.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Entry point of the command."""
+    app()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sluice {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Your own Python model inside a live video pipeline."""
+
+
+@app.command()
+def run(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE...",
+            help="Files, globs, folders of images, rtsp://, http://, v4l2:/dev/video0, test:ball?frames=100.",
+        ),
+    ],
+    model: Annotated[
+        str, typer.Option(help="A path, a registered name, package.module:Class, file.py:Class, or none.")
+    ] = "people",
+    labels: Annotated[Path | None, typer.Option(help="File with one label per line.", exists=True)] = None,
+    tracker: Annotated[str, typer.Option(help="Name of a tracker, or none.")] = "bytetrack",
+    out: Annotated[Path | None, typer.Option(help="An .mp4 file, or a folder for one per stream.")] = None,
+    messages: Annotated[str | None, typer.Option(help="JSON lines file, or - for the standard output.")] = None,
+    tile: Annotated[bool, typer.Option("--tile", help="Show all streams in one picture.")] = False,
+    frames: Annotated[int | None, typer.Option(help="End each stream after so many frames.", min=1)] = None,
+    confidence: Annotated[float | None, typer.Option(help="Least score of a detection.", min=0, max=1)] = None,
+    classes: Annotated[str | None, typer.Option(help="Labels or class ids to keep, separated by commas.")] = None,
+    interval: Annotated[int, typer.Option(help="Batches without inference after each with it.", min=0)] = 0,
+    runtime: Annotated[str, typer.Option(help="What executes a network; `sluice models` lists them.")] = "auto",
+    summary: Annotated[Path | None, typer.Option(help="JSON file for the summary.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Run a model on videos: detect, track, draw and report.
+
+    The exit status is 0 only if every stream ended well, 1 if one failed (the others finish), 2 for wrong arguments.
+    """
+    from sluice.app.run import run as run_pipeline
+
+    status = run_pipeline(
+        sources,
+        summary_file=summary,
+        quiet=quiet,
+        model=model,
+        labels=labels,
+        tracker=tracker,
+        out=out,
+        messages=messages,
+        tile=tile,
+        frames=frames,
+        confidence=confidence,
+        classes=classes.split(",") if classes else None,
+        interval=interval,
+        runtime=runtime,
+    )
+    raise typer.Exit(status)
+
+
+@app.command()
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Check this machine and say for each fault the one command that mends it. The exit status is 1 if there is one."""
+    from sluice.app.doctor import examine, render
+
+    findings = examine()
+    if json:
+        typer.echo(json_module.dumps([finding.as_dict() for finding in findings], indent=2))
+    else:
+        typer.echo(render(findings))
+    raise typer.Exit(int(any(finding.status == "fault" for finding in findings)))
+
+
+@app.command()
+def env(
+    examples: Annotated[bool, typer.Option("--examples", help="Also find the example elements.")] = False,
+) -> None:
+    """Print shell lines after which GStreamer finds Sluice's elements: eval "$(sluice env)"."""
+    from sluice.app.env import export_lines
+
+    for line in export_lines(examples=examples):
+        typer.echo(line)
+
+
+@app.command()
+def models() -> None:
+    """List the registered models, the runtimes and the decoders of network models."""
+    from sluice.app.catalogue import catalogue
+
+    typer.echo(catalogue())
+
+
+@app.command()
+def inspect(
+    model: Annotated[Path, typer.Argument(help="A network file.")],
+    runtime: Annotated[str, typer.Option(help="What opens it.")] = "auto",
+) -> None:
+    """Say what is in a network file: inputs, outputs, the head that was recognised and why."""
+    from sluice.models.inspection import inspect_model
+
+    try:
+        typer.echo(str(inspect_model(model, runtime)))
+    except SluiceError as error:
+        typer.echo(f"sluice: {error}", err=True)
+        raise typer.Exit(2) from error
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""Gives a model that is a Python object a name, since an element's property can only hold text.
+
+The name is ``sluice.app.handover:object_N``; whoever loads models finds the object under it like any class in a module.
+"""
+
+import itertools
+from typing import Any
+
+_objects: dict[str, Any] = {}
+_numbers = itertools.count(1)
+
+
+def name_of(candidate: Any) -> str:
+    """Return a new name for an object, good until `forget`."""
+    name = f"object_{next(_numbers)}"
+    _objects[name] = candidate
+    return f"{__name__}:{name}"
+
+
+def forget(name: str) -> None:
+    """End a name; without effect for text that is none."""
+    _objects.pop(name.partition(":")[2], None)
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _objects[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

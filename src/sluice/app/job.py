@@ -1,0 +1,257 @@
+"""Runs a graph: starts it, listens to its bus on a thread of its own, ends it and reports."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import GLib, Gst
+
+from sluice.app.graph import Graph
+from sluice.app.gst import describe
+from sluice.app.options import Options
+from sluice.app.sources import Source, redact
+from sluice.app.summary import StreamSummary, Summary
+from sluice.contract.provider import provider
+from sluice.errors import SluiceError
+
+# A stop waits this long for the files to be finished before it stops everything, in seconds; a stop takes at most two.
+_FINISHING = 1.2
+_STOPPING = 2.0
+_LOOK = 50 * Gst.MSECOND
+# How many texts of one kind a summary keeps; a camera that warns with every frame must not fill the memory.
+_MOST_TEXTS = 20
+_STREAM_ERROR = GLib.quark_to_string(Gst.StreamError.quark())
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a stream is: its name, the frames seen behind the tracker, and its state.
+
+    Attributes:
+        fraction: 0..1 of the stream, None where its length is unknown.
+        state: "running", "ended" or "failed".
+    """
+
+    name: str
+    frames: int
+    fraction: float | None
+    state: str
+
+
+class Job:
+    """One run of one graph. Its thread is a daemon: what hangs can't keep the process from ending."""
+
+    def __init__(self, sources: list[Source], options: Options, iterated: bool) -> None:
+        """Build the graph; raises ConfigurationError as `Graph` does."""
+        self._graph = Graph(sources, options, iterated)
+        self.queue = self._graph.queue
+        self._streams = [StreamSummary(source.shown) for source in sources]
+        self._warned = [0] * len(sources)
+        self._summary = Summary(
+            self._streams, model=options.model_name, tracker=options.tracker, provider=provider().name
+        )
+        if self._graph.tiled:
+            self._summary.outputs = [str(branch.path) for branch in self._graph.branches]
+        else:
+            for stream, branch in zip(self._streams, self._graph.branches, strict=False):
+                stream.output = str(branch.path)
+        self._fatal: str | None = None
+        self._broken_branches: set[int] = set()
+        self._broker_done = self._graph.broker is None
+        self._stop = threading.Event()
+        self._done = threading.Event()
+        self._started = time.monotonic()
+        self._thread = threading.Thread(target=self._listen, name="sluice-pipeline", daemon=True)
+
+    # For the caller's thread
+
+    def start(self) -> None:
+        """Load the model, start the shared elements and then the sources.
+
+        Raises:
+            SluiceError: an element could not be started; a source that could not is a failed stream instead.
+        """
+        self._started = time.monotonic()
+        pipeline = self._graph.pipeline
+        if pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE:
+            message = pipeline.get_bus().timed_pop_filtered(0, Gst.MessageType.ERROR)
+            text = _with_traceback(message) if message else "the pipeline could not be started"
+            self._summary.errors.append(text)
+            self._graph.close()
+            self._done.set()
+            raise SluiceError(text)
+        for index in range(len(self._streams)):
+            if not self._graph.add_source(index):
+                self._fail(index, None)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait for the end; a KeyboardInterrupt gets through.
+
+        Raises:
+            SluiceError: an error that ended the whole run.
+        """
+        while not self._done.wait(0.2):
+            pass
+        if self._fatal is not None:
+            raise SluiceError(self._fatal)
+
+    def stop(self) -> None:
+        """End every stream now, finish the files as far as that takes no longer than two seconds, and stop."""
+        if self._done.is_set() or not self._thread.is_alive():
+            return
+        self._stop.set()
+        self._done.wait(_STOPPING)
+
+    @property
+    def summary(self) -> Summary:
+        """The summary; a snapshot until the run is over."""
+        if not self._done.is_set():
+            self._count()
+        return self._summary
+
+    def progress(self) -> list[Progress]:
+        """How far each stream is."""
+        found = []
+        for index, source in enumerate(self._graph.sources):
+            state = "failed" if self._streams[index].failed else "ended" if source.ended else "running"
+            frames = self._graph.collector.counts[index].frames
+            found.append(Progress(source.source.name, frames, source.fraction(self._graph.options.frames), state))
+        return found
+
+    # For the thread that listens
+
+    def _listen(self) -> None:
+        deadline: float | None = None
+        bus = self._graph.pipeline.get_bus()
+        try:
+            while True:
+                message = bus.timed_pop(_LOOK)
+                if message is not None:
+                    self._handle(message)
+                if self._fatal is not None or self._ended():
+                    break
+                if deadline is None and self._stop.is_set():
+                    deadline = time.monotonic() + _FINISHING
+                    self._summary.stopped = True
+                    self._end_all()
+                if deadline is not None and time.monotonic() > deadline:
+                    break
+        except BaseException as error:
+            self._fatal = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            self._finish()
+
+    def _handle(self, message: Gst.Message) -> None:
+        if message.type == Gst.MessageType.ERROR:
+            self._handle_error(message)
+        elif message.type == Gst.MessageType.WARNING:
+            self._handle_warning(message)
+        elif message.type == Gst.MessageType.LATENCY:
+            self._graph.pipeline.recalculate_latency()
+        elif message.type == Gst.MessageType.ELEMENT and message.has_name("GstBinForwarded"):
+            inner = message.get_structure().get_value("message")
+            if inner.type == Gst.MessageType.EOS and inner.src == self._graph.broker:
+                self._broker_done = True
+
+    def _handle_error(self, message: Gst.Message) -> None:
+        place = self._graph.stream_of(message.src)
+        if place is None or (place[0] == "branch" and self._graph.tiled):
+            self._fatal = _with_traceback(message)
+        elif place[0] == "source":
+            self._fail(place[1], message)
+        else:
+            self._broken_branches.add(place[1])
+            if self._graph.collector.counts[place[1]].frames:  # a file for which no frame came cannot be finished
+                self._fail(place[1], message)
+
+    def _handle_warning(self, message: Gst.Message) -> None:
+        text = redact(describe(message)[0])
+        place = self._graph.stream_of(message.src)
+        if place is None or (self._graph.tiled and place[0] == "branch"):
+            if len(self._summary.warnings) < _MOST_TEXTS:
+                self._summary.warnings.append(text)
+            return
+        stream = self._streams[place[1]]
+        self._warned[place[1]] += 1
+        if len(stream.warnings) < _MOST_TEXTS:
+            stream.warnings.append(text)
+        if place[0] == "source" and message.parse_warning()[0].domain == _STREAM_ERROR:
+            stream.damaged = True
+
+    def _fail(self, index: int, message: Gst.Message | None) -> None:
+        """Note why a stream failed and let the mux go on without it."""
+        source, errors = self._graph.sources[index], self._streams[index].errors
+        if message is not None and len(errors) < _MOST_TEXTS:
+            text, debug = describe(message)
+            if source.no_video:
+                text = "there is no video stream in it"
+            errors.append(redact(f"{source.source.shown}: {text}" + _reason(debug)))
+        self._in_background(source.end)
+
+    def _end_all(self) -> None:
+        if self.queue is not None:
+            self.queue.close(discard=True)
+        for source in self._graph.sources:
+            self._in_background(source.end)
+
+    @staticmethod
+    def _in_background(work: Callable[[], None]) -> None:
+        """Send EOS from a thread that may wait for room in the stream's queue."""
+        threading.Thread(target=work, name="sluice-end", daemon=True).start()
+
+    def _ended(self) -> bool:
+        graph = self._graph
+        ends = range(max(len(graph.branches), 1))
+        return self._broker_done and all(i in self._broken_branches or graph.output_ended(i) for i in ends)
+
+    def _finish(self) -> None:
+        for source, stream in zip(self._graph.sources, self._streams, strict=True):
+            damage = source.damage() if not self._summary.stopped else []
+            stream.damaged = stream.damaged or bool(damage)
+            stream.warnings += damage
+        self._graph.close()
+        self._count()
+        for stream, source in zip(self._streams, self._graph.sources, strict=True):
+            if stream.frames_in == 0 and not stream.errors and not self._summary.stopped:
+                stream.errors.append(f"{source.source.shown}: it delivered no frame")
+        if self._fatal is not None:
+            self._fatal = redact(self._fatal)
+            self._summary.errors.append(self._fatal)
+        if self.queue is not None:
+            self.queue.close()
+        self._done.set()
+
+    def _count(self) -> None:
+        """Bring the summary's numbers up to date."""
+        graph = self._graph
+        for index, (stream, source) in enumerate(zip(self._streams, graph.sources, strict=True)):
+            counts = graph.collector.counts[index]
+            stream.frames_in = source.frames_in
+            stream.frames_out = graph.frames_out(index)
+            stream.objects, stream.tracks = counts.objects, counts.tracks
+            stream.dropped = source.frames_dropped + (self.queue.dropped[index] if self.queue else 0)
+        self._summary.seconds = time.monotonic() - self._started
+        self._summary.skipped = graph.inferred_with_errors()
+        frames = sum(stream.frames_out for stream in self._streams)
+        self._summary.fps = frames / self._summary.seconds if self._summary.seconds else 0.0
+
+
+def _with_traceback(message: Gst.Message) -> str:
+    """Return an error's text, followed by the traceback where a Python exception is behind it."""
+    text, debug = describe(message)
+    text = f"{message.src.get_name()}: {text}"
+    return f"{text}\n{debug}" if "Traceback" in debug else text + _reason(debug)
+
+
+def _reason(debug: str) -> str:
+    """Return the part of a GStreamer debug text that says more than the message: what follows the element's path."""
+    reason = debug.partition(":\n")[2].strip().splitlines()
+    return f" ({reason[0]})" if reason else ""

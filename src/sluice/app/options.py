@@ -1,0 +1,81 @@
+"""What a pipeline was asked to do, checked before any element exists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sluice.errors import ConfigurationError
+
+MOST_STREAMS_PER_BATCH = 16
+"""The largest batch chosen without being asked for: more streams than this share batches."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Everything about a run but its sources; see `sluice.Pipeline` for what each means."""
+
+    model: Any = None
+    labels: str | Path | None = None
+    tracker: str | None = "bytetrack"
+    out: str | Path | None = None
+    messages: str | Path | None = None
+    tile: bool = False
+    confidence: float | None = None
+    iou: float | None = None
+    max_detections: int | None = None
+    classes: Sequence[int | str] | None = None
+    interval: int = 0
+    runtime: str = "auto"
+    device: str = "auto"
+    model_options: Mapping[str, Any] | None = None
+    batch_size: int | None = None
+    frames: int | None = None
+    on_error: str = "fail"
+
+    def __post_init__(self) -> None:
+        """Check the values that no element checks.
+
+        Raises:
+            ConfigurationError: one cannot be used; names it and what would be right.
+        """
+        if self.tile and self.out is None:
+            raise ConfigurationError("tile needs out: the .mp4 file into which all streams are tiled")
+        for name, least in (("frames", 1), ("batch_size", 1), ("interval", 0), ("max_detections", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ConfigurationError(f"{name} is {value}; it is a whole number of at least {least}")
+        for name in ("confidence", "iou"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= 1:
+                raise ConfigurationError(f"{name} is {value}; it is a number from 0 to 1")
+        if self.on_error not in ("fail", "skip"):
+            raise ConfigurationError(f"on_error is {self.on_error!r}; it is 'fail' or 'skip'")
+
+    @property
+    def model_name(self) -> str:
+        """The model's name for people: the text that names it, or the name of the class or function."""
+        if self.model is None:
+            return "none"
+        if isinstance(self.model, str | Path):
+            return str(self.model)
+        return str(getattr(self.model, "__qualname__", type(self.model).__qualname__))
+
+    def infer_properties(self, model: str) -> dict[str, Any]:
+        """Return the properties of ``sluiceinfer``, with the model under the text that names it."""
+        properties: dict[str, Any] = {
+            "model": model,
+            "labels": None if self.labels is None else str(self.labels),
+            "runtime": self.runtime,
+            "device": self.device,
+            "confidence-threshold": self.confidence,
+            "iou-threshold": self.iou,
+            "max-detections": self.max_detections,
+            "classes": None if self.classes is None else ";".join(map(str, self.classes)),
+            "model-options": ";".join(f"{key}={value}" for key, value in (self.model_options or {}).items()),
+            "interval": self.interval,
+            "on-error": self.on_error,
+        }
+        return {name: value for name, value in properties.items() if value is not None}

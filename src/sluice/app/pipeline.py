@@ -1,0 +1,174 @@
+"""`sluice.Pipeline`: videos in, your model, tracked and annotated frames out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from sluice.app.options import Options
+from sluice.app.sources import parse_sources
+from sluice.app.summary import Summary
+from sluice.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sluice.app.job import Job, Progress
+    from sluice.models.frame import Frame
+
+
+class Pipeline:
+    """Many videos through one model, tracked, and drawn and reported where asked for.
+
+    Iterate it for the frames, or call `run`; either can be done once. As a context manager it is stopped at the end::
+
+        with sluice.Pipeline(["street.mp4"], model="people") as pipeline:
+            for frame in pipeline:
+                print(frame.stream, frame.pts, [(o.id, o.label, o.xyxy) for o in frame.objects])
+        print(pipeline.summary)
+
+    Iteration goes through a bounded queue. Files wait for the program; of a live source the newest frames are kept and
+    the others counted as dropped. A frame's pixels can be used for as long as the frame is held.
+    """
+
+    def __init__(
+        self,
+        sources: str | Path | Iterable[str | Path],
+        *,
+        model: Any = None,
+        labels: str | Path | None = None,
+        tracker: str | None = "bytetrack",
+        out: str | Path | None = None,
+        messages: str | Path | None = None,
+        tile: bool = False,
+        confidence: float | None = None,
+        iou: float | None = None,
+        max_detections: int | None = None,
+        classes: Sequence[int | str] | None = None,
+        interval: int = 0,
+        runtime: str = "auto",
+        device: str = "auto",
+        model_options: Mapping[str, Any] | None = None,
+        batch_size: int | None = None,
+        frames: int | None = None,
+        on_error: str = "fail",
+    ) -> None:
+        """Describe the work; nothing is opened before it is started.
+
+        Args:
+            sources: files, globs, folders of images, ``rtsp://``, ``http://``, ``v4l2:/dev/video0`` or
+                ``test:ball?frames=100&size=640x480&fps=30&live=1``; one stream each.
+            model: what ``load_model`` takes (a path, a registered name, ``package.module:Class``, ``file.py:Class``),
+                or a model itself: an object or class with ``infer(frames)``, or a function of frames. None: no model.
+            labels: file with one label per line, in place of the model's own.
+            tracker: name of the tracker, or None for no tracking.
+            out: an ``.mp4`` file (one stream, or several tiled), or a folder for one annotated file per stream.
+            messages: JSON lines file, or "-" for the standard output.
+            tile: show all streams in one picture.
+            confidence: least score of a detection, 0..1; None: the model's own.
+            iou: overlap from which boxes of one class are merged, 0..1; None: the model's own.
+            max_detections: most detections per frame.
+            classes: labels or class ids to keep; None: all.
+            interval: batches passed without inference after each with it.
+            runtime: what executes a network: "auto", "onnxruntime", ...
+            device: where: "auto", "cpu", "cuda", "cuda:1", ...
+            model_options: options of the model's own.
+            batch_size: most frames in one call of the model; None: one per stream, 16 at most.
+            frames: end each stream after so many frames.
+            on_error: when the model raises: "fail" ends the run, "skip" passes the frames without detections.
+
+        Raises:
+            ConfigurationError: a source or value that cannot be used, by name.
+        """
+        self._options = Options(
+            model=model,
+            labels=labels,
+            tracker=None if tracker == "none" else tracker,
+            out=out,
+            messages=messages,
+            tile=tile,
+            confidence=confidence,
+            iou=iou,
+            max_detections=max_detections,
+            classes=classes,
+            interval=interval,
+            runtime=runtime,
+            device=device,
+            model_options=model_options,
+            batch_size=batch_size,
+            frames=frames,
+            on_error=on_error,
+        )
+        self._sources = parse_sources([sources] if isinstance(sources, str | Path) else sources)
+        self._job: Job | None = None
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __iter__(self) -> Iterator[Frame]:
+        """Start the pipeline and give its frames, in order per stream.
+
+        Raises:
+            SluiceError: an error that ended the whole run; a stream that failed is only in the summary.
+        """
+        job = self.start(iterate=True)
+        assert job.queue is not None
+        try:
+            while (frame := job.queue.get()) is not None:
+                yield frame
+            job.wait()
+        finally:
+            job.stop()
+
+    def run(self) -> Summary:
+        """Run to the end of all streams without giving frames to the program, and return the summary.
+
+        Raises:
+            SluiceError: an error that ended the whole run; a stream that failed is only in the summary.
+        """
+        job = self.start()
+        try:
+            job.wait()
+        finally:
+            job.stop()
+        return self.summary
+
+    def start(self, *, iterate: bool = False) -> Job:
+        """Start without waiting; `stop` ends it. Frames are queued for iteration only if asked for.
+
+        Raises:
+            SluiceError: it was started before, or cannot be started.
+        """
+        if self._job is not None:
+            raise ConfigurationError("a Pipeline runs once; make a new one to run again")
+        from sluice.app.job import Job
+
+        self._job = Job(self._sources, self._options, iterate)
+        self._job.start()
+        return self._job
+
+    def stop(self) -> None:
+        """End all streams, finish the files, and return within two seconds; without effect where nothing runs."""
+        if self._job is not None:
+            self._job.stop()
+
+    @property
+    def summary(self) -> Summary:
+        """How it went, or goes so far.
+
+        Raises:
+            ConfigurationError: the pipeline was not started yet.
+        """
+        if self._job is None:
+            raise ConfigurationError("there is no summary before the pipeline was started")
+        return self._job.summary
+
+    @property
+    def progress(self) -> list[Progress]:
+        """How far each stream is; empty before the start."""
+        return [] if self._job is None else self._job.progress()

@@ -1,0 +1,97 @@
+"""``sluice run``: one pipeline from the command line, with progress and a summary."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from sluice.app.pipeline import Pipeline
+from sluice.app.progress import show_progress
+from sluice.app.summary import Summary
+from sluice.errors import ConfigurationError, SluiceError
+
+OK, FAILED, WRONG_ARGUMENTS, INTERRUPTED = 0, 1, 2, 130
+
+
+def run(sources: list[str], *, summary_file: Path | None = None, quiet: bool = False, **options: Any) -> int:
+    """Run a pipeline to its end and return the exit status.
+
+    Args:
+        sources: see `sluice.Pipeline`.
+        summary_file: JSON file for the summary.
+        quiet: show no progress.
+        options: the other arguments of `sluice.Pipeline`.
+
+    Returns:
+        0 if every stream ended well, 1 if one failed or the whole run did, 2 for arguments that cannot be used, and
+        128 plus the signal's number after an interruption.
+    """
+    try:
+        if summary_file is not None:
+            _check_summary_file(summary_file)
+        pipeline = Pipeline(sources, **options)
+        with _terminate_as_interrupt():
+            status = _run(pipeline, quiet)
+    except ConfigurationError as error:
+        print(f"sluice: {error}", file=sys.stderr)
+        return WRONG_ARGUMENTS
+    summary = pipeline.summary
+    if summary_file is not None:
+        summary.write(summary_file)
+    _report(summary, sys.stderr if str(options.get("messages")) == "-" else sys.stdout)
+    return status if status != OK or summary.ok else FAILED
+
+
+def _run(pipeline: Pipeline, quiet: bool) -> int:
+    try:
+        job = pipeline.start()
+    except ConfigurationError:
+        raise
+    except SluiceError as error:
+        print(f"sluice: {error}", file=sys.stderr)
+        return FAILED
+    try:
+        with show_progress(job.progress, quiet=quiet):
+            job.wait()
+    except KeyboardInterrupt as interrupt:
+        return int(str(interrupt) or INTERRUPTED)
+    except SluiceError as error:
+        print(f"sluice: {error}", file=sys.stderr)
+        return FAILED
+    finally:
+        job.stop()
+    return OK
+
+
+@contextmanager
+def _terminate_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM end a run as Ctrl-C does: files finished, exit status 143."""
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt(128 + number)
+
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _check_summary_file(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a").close()
+    except OSError as error:
+        raise ConfigurationError(f"summary: {str(path)!r} cannot be written: {error.strerror}") from error
+
+
+def _report(summary: Summary, stream: Any) -> None:
+    print(summary, file=stream)
+    written = [s.output for s in summary.streams if s.output and not s.failed] + summary.outputs
+    for path in written:
+        print(f"wrote {path}", file=stream)

@@ -1,0 +1,112 @@
+"""What a finished run reports: one `StreamSummary` per stream, and the `Summary` of all."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class StreamSummary:
+    """How one stream went.
+
+    Attributes:
+        uri: where it came from, without credentials.
+        frames_in: frames that left its decoder.
+        frames_out: frames that left the last element: the encoder where a file is written for the stream.
+        objects: objects on all frames together.
+        tracks: distinct identities among them.
+        dropped: frames of a live source that nobody took in time.
+        damaged: whether the stream was damaged; what shows it is among the warnings.
+        warnings: what went wrong without ending the stream.
+        errors: what ended the stream before its time; it failed if there are any.
+        output: the annotated video, if one was written for this stream.
+    """
+
+    uri: str
+    frames_in: int = 0
+    frames_out: int = 0
+    objects: int = 0
+    tracks: int = 0
+    dropped: int = 0
+    damaged: bool = False
+    warnings: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    output: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the stream delivered no frame or was ended by an error."""
+        return bool(self.errors)
+
+
+@dataclass
+class Summary:
+    """How a run went.
+
+    Attributes:
+        streams: one entry per stream, in the order of the sources.
+        fps: frames of all streams that came out, per second of the whole run.
+        seconds: how long the run took, from the first state change to the end.
+        model: the model's name.
+        runtime: what executed it.
+        provider: which library kept the metadata, "nvidia" or "portable".
+        tracker: name of the tracker, None without one.
+        stopped: whether the run was stopped before its streams had ended.
+        skipped: frames passed on without detections because of an error of the model.
+        outputs: files written for all streams together.
+        warnings: what went wrong outside the streams without ending the run.
+        errors: what ended the whole run.
+    """
+
+    streams: list[StreamSummary]
+    fps: float = 0.0
+    seconds: float = 0.0
+    model: str = "none"
+    runtime: str = "none"
+    provider: str = ""
+    tracker: str | None = None
+    stopped: bool = False
+    skipped: int = 0
+    outputs: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every stream ended well."""
+        return not self.errors and not any(stream.failed for stream in self.streams)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the summary as JSON takes it."""
+        return asdict(self)
+
+    def write(self, path: str | Path) -> None:
+        """Write the summary as JSON.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        Path(path).write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
+
+    def __str__(self) -> str:
+        lines = [
+            f"{stream.uri}: {stream.frames_in} frames in, {stream.frames_out} out, {stream.objects} objects, "
+            f"{stream.tracks} tracks" + _remarks(stream)
+            for stream in self.streams
+        ]
+        lines.append(
+            f"{self.fps:.1f} frames/s over {self.seconds:.1f} s, model {self.model}, runtime {self.runtime}, "
+            f"provider {self.provider}" + (", stopped" if self.stopped else "")
+        )
+        return "\n".join(lines + [f"error: {error}" for error in self.errors])
+
+
+def _remarks(stream: StreamSummary) -> str:
+    remarks = [f"{stream.dropped} dropped"] if stream.dropped else []
+    remarks += ["damaged"] if stream.damaged else []
+    remarks += [f"{len(stream.warnings)} warnings"] if stream.warnings else []
+    remarks += [f"failed: {stream.errors[0]}"] if stream.errors else []
+    return f" ({'; '.join(remarks)})" if remarks else ""
