@@ -20,8 +20,8 @@ def test_defaults_mean_the_models_own():
 
 
 def test_zero_is_a_value_not_a_default():
-    settings = Settings.from_values(values(model="net.onnx", confidence_threshold=0.0, max_detections=0))
-    assert (settings.confidence, settings.max_detections) == (0.0, 0)
+    settings = Settings.from_values(values(model="net.onnx", confidence_threshold=0.0, iou_threshold=0.0))
+    assert (settings.confidence, settings.iou) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("nothing", [None, ""])

@@ -65,10 +65,10 @@ PROPERTIES = (
     ),
     Property(
         "max-detections",
-        int,
-        -1,
-        "Most detections attached per frame, the best scores first; -1: no limit",
-        (-1, GLib.MAXINT),
+        GObject.TYPE_UINT,
+        0,
+        "Most detections attached per frame, the best scores first; 0: the model's own limit",
+        (0, GLib.MAXINT),
     ),
     Property("classes", str, None, "Class ids or labels to attach, such as 0;2 or person;car; default: all"),
     Property(
@@ -181,7 +181,7 @@ class Settings:
             options=parse_options(values["model-options"]),
             confidence=own_if_negative(values["confidence-threshold"]),
             iou=own_if_negative(values["iou-threshold"]),
-            max_detections=own_if_negative(values["max-detections"]),
+            max_detections=values["max-detections"] or None,
             classes=parse_classes(values["classes"]),
             unique_id=values["unique-id"],
             batch_size=values["batch-size"],
@@ -195,7 +195,7 @@ def check_on_error(value: str | None) -> None:
         raise ConfigurationError(f"on-error is {value!r}; it can be 'fail' or 'skip'")
 
 
-def own_if_negative(value: Any) -> Any:
+def own_if_negative(value: float) -> float | None:
     """Return None, which is "the model's own", for a negative number, else the number."""
     return None if value < 0 else value
 

@@ -1,0 +1,136 @@
+"""A buffer as a batch of frames: their pixels and their metadata side by side, whoever batched them, or nobody did.
+
+`open_batch` takes what a pad receives: a batch of ``nvstreammux`` or ``sluicemux``, with the metadata that the mux
+made, or a single raw frame, which gets metadata of its own, written into the very buffer.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import gi
+import numpy as np
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
+from sluice.contract import bulk
+from sluice.contract.batching import NVMM_FEATURE, SURFACE_FEATURE, memory_feature
+from sluice.contract.formats import FrameFormat
+from sluice.contract.metadata import UNTRACKED, BatchMeta, FrameMeta, Lease
+from sluice.contract.surface import SurfaceBatch
+from sluice.errors import ContractError
+from sluice.models.frame import Frame, FrameObject
+
+
+class BatchReader:
+    """Opens the buffers of one stream of buffers; made anew for every CAPS event.
+
+    Args:
+        caps: the caps of the buffers.
+
+    Raises:
+        ContractError: caps that cannot be read, with what can.
+    """
+
+    def __init__(self, caps: Gst.Caps) -> None:
+        self._caps = caps
+        self._raw = None if memory_feature(caps) in (NVMM_FEATURE, SURFACE_FEATURE) else FrameFormat.from_caps(caps)
+        self._compared = False
+
+    def metadata(self, buffer: Gst.Buffer, number: int, lease: Lease) -> list[FrameMeta]:
+        """Return the metadata of the buffer's frames; a single raw frame without any gets a batch of one.
+
+        Args:
+            buffer: the buffer; it may be shared.
+            number: the frame's number, used for a raw frame.
+            lease: for how long the metadata may be used; the caller keeps the buffer alive until its end.
+
+        Raises:
+            ContractError: a batch came without metadata.
+        """
+        batch = BatchMeta.of(buffer, lease)
+        if batch is None:
+            if self._raw is None:
+                raise ContractError(
+                    f"a buffer with caps {self._caps.to_string()} carries no batch metadata; "
+                    "put nvstreammux or sluicemux before this element"
+                )
+            batch = _attach_single(buffer, self._raw, number, lease)
+        return batch.frames
+
+    def open(self, buffer: Gst.Buffer, metas: Sequence[FrameMeta]) -> "Batch":
+        """Open the frames of a buffer whose metadata `metadata` returned.
+
+        Raises:
+            ContractError: the surfaces do not fit the caps or the metadata, by name.
+        """
+        if self._raw is not None:
+            surfaces = SurfaceBatch.of_raw(buffer, self._raw)
+        else:
+            surfaces = SurfaceBatch.of(buffer, None if self._compared else self._caps)
+            self._compared = True
+        return Batch(metas, surfaces)
+
+
+def _attach_single(buffer: Gst.Buffer, format: FrameFormat, number: int, lease: Lease) -> BatchMeta:
+    """Attach a batch of one frame to a buffer that nobody batched."""
+    row = np.zeros(1, bulk.FRAME_ROW)
+    row["buf_pts"], row["frame_num"] = buffer.pts, number
+    row["source_width"], row["source_height"] = format.width, format.height
+    batch = BatchMeta.attach(buffer, 1, lease)
+    bulk.fill_frames(batch, row)
+    return batch
+
+
+class Batch:
+    """The frames of one buffer, while they are in the element.
+
+    Attributes:
+        metas: metadata of the frames.
+        frames: the frames themselves, in the same order.
+    """
+
+    def __init__(self, metas: Sequence[FrameMeta], surfaces: SurfaceBatch) -> None:
+        self._surfaces = surfaces
+        self.metas = metas
+        self.frames = [_frame(meta, surfaces) for meta in metas]
+
+    def __len__(self) -> int:
+        return len(self.metas)
+
+    def release(self) -> None:
+        """End the hold on the pixels: their memory must not be shared when the buffer goes downstream."""
+        for frame in self.frames:
+            frame.release()
+        self._surfaces.close()
+
+
+def _frame(meta: FrameMeta, surfaces: SurfaceBatch) -> Frame:
+    """Make the frame of one metadata: its surface is number ``batch_id`` of the batch."""
+    if meta.batch_id >= len(surfaces):
+        raise ContractError(
+            f"frame {meta.frame_num} of stream {meta.source_id} has batch_id {meta.batch_id}, "
+            f"and the batch has {len(surfaces)} surfaces"
+        )
+    return Frame(
+        surfaces[meta.batch_id],
+        stream=meta.source_id,
+        number=meta.frame_num,
+        pts=None if (pts := meta.buf_pts) == Gst.CLOCK_TIME_NONE else pts,
+        ntp_timestamp=meta.ntp_timestamp,
+        objects=_objects(meta) if meta.num_objects else (),
+    )
+
+
+def _objects(meta: FrameMeta) -> Iterator[FrameObject]:
+    """Yield the objects already on a frame, in the order in which they were added."""
+    found = bulk.read_objects(meta)
+    for row, label in zip(found.rows[::-1], reversed(found.labels), strict=True):
+        left, top, width, height = row["box"].tolist()
+        yield FrameObject(
+            id=None if (number := int(row["object_id"])) == UNTRACKED else number,
+            label=label,
+            class_id=int(row["class_id"]),
+            score=float(row["confidence"]),
+            xyxy=(left, top, left + width, top + height),
+            angle=float(row["rotation"]),
+        )
