@@ -1,5 +1,6 @@
-"""Results as messages: what they say (schema), where they go (sinks), and the thread that takes them there (writer)."""
+"""Results as messages: what they say, how they travel on frames, where they go, and the thread that brings them."""
 
+from sluice.messages.payload import attach_payloads, read_payloads
 from sluice.messages.schema import Attribute, FrameRecord, ObjectRecord, Per, messages
 from sluice.messages.sinks import LineSink, Sink, open_sink
 from sluice.messages.writer import Counters, Overflow, Writer
@@ -14,6 +15,8 @@ __all__ = [
     "Per",
     "Sink",
     "Writer",
+    "attach_payloads",
     "messages",
     "open_sink",
+    "read_payloads",
 ]

@@ -92,6 +92,11 @@ class Writer:
             self._messages += 1
             self._changed.notify_all()
 
+    def set_overflow(self, overflow: Overflow) -> None:
+        """Change what a full queue does, from the next `put` on."""
+        with self._changed:
+            self._overflow = overflow
+
     def release(self) -> None:
         """Let every `put` through at once, for a flush or a stop; the oldest message goes when there is no room."""
         with self._changed:
