@@ -41,6 +41,9 @@ def attach_detections(
         The number of objects written. A box that reaches over the edge is clipped and kept; one that lies outside, or
         has no area, is not written.
     """
+    if len(detections) == 0:  # the usual case on most cameras, most of the time
+        frame.infer_done = True
+        return 0
     detections, boxes = on_surface(detections, size)
     addresses = write_objects(
         frame,
