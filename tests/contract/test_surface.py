@@ -209,6 +209,7 @@ def test_impossible_structs_are_refused_with_their_numbers(change, reason):
     [
         (lambda p: setattr(p, "colorFormat", 2), "I420 and has 2 planes instead of 3"),
         (lambda p: setattr(p, "colorFormat", 29), "colour format 29"),
+        (lambda p: p.planeParams.width.__setitem__(0, 63), "plane 0 .* is 63x48 .*; 64x48 of 1 would be right"),
         (lambda p: p.planeParams.height.__setitem__(1, 12), "plane 1 .* is 32x12 .*; 32x24 of 2 would be right"),
     ],
 )
@@ -217,6 +218,19 @@ def test_planes_that_contradict_the_colour_format_are_refused(change, reason):
     change(foreign.params[0])
     with pytest.raises(ContractError, match=reason):
         SurfaceBatch.of(foreign.buffer())[0].host_plane(0)
+
+
+def test_planes_that_are_aligned_beyond_the_picture_are_cut_to_it():
+    foreign = ForeignBatch()
+    foreign.params[0].width, foreign.params[0].height = 62, 46
+    surface = SurfaceBatch.of(foreign.buffer())[0]
+    assert [plane.shape for plane in surface.host_planes()] == [(46, 62), (23, 31, 2)]
+    assert surface.planes[1].offset == 512 * 48
+
+
+def test_chroma_of_odd_sizes_may_be_rounded_down():
+    foreign = ForeignBatch(width=63, height=47)
+    assert [plane.shape for plane in SurfaceBatch.of(foreign.buffer())[0].host_planes()] == [(47, 63), (23, 31, 2)]
 
 
 def test_pixels_at_an_address_that_is_not_memory_are_refused():

@@ -29,6 +29,7 @@ from sluice.contract.formats import (
     Layout,
     Matrix,
     MemType,
+    PlaneShape,
     meaning,
     plane_shapes,
     read_colour_tag,
@@ -272,20 +273,19 @@ class Surface:
             raise ContractError(
                 f"surface {self.index} is {self.format} and has {count} planes instead of {len(expected)}"
             )
-        planes = tuple(
-            Plane(wide, high, pitch, offset, size, data + offset)
-            for wide, high, pitch, offset, size in (numbers[5 * i : 5 * i + 5] for i in range(count))
-        )
-        for index, (plane, shape) in enumerate(zip(planes, expected, strict=True)):
-            # NVIDIA rounds the chroma of odd sizes down, GStreamer up.
-            fits = shape.width - 1 <= plane.width <= shape.width and shape.height - 1 <= plane.height <= shape.height
-            if not fits or plane.bytes_per_pix != shape.bytes_per_pixel:
-                raise ContractError(
-                    f"plane {index} of surface {self.index}, {self.format} of {width}x{height}, is {plane.width}x"
-                    f"{plane.height} of {plane.bytes_per_pix} bytes; {shape.width}x{shape.height} of "
-                    f"{shape.bytes_per_pixel} would be right"
-                )
-        return planes
+        return tuple(self._make_plane(data, numbers[5 * i : 5 * i + 5], i, shape) for i, shape in enumerate(expected))
+
+    def _make_plane(self, data: int, numbers: list[int], index: int, shape: PlaneShape) -> Plane:
+        """Return one plane, of the picture's size: it may be larger where its maker aligns sizes, and NVIDIA rounds
+        the chroma of odd sizes down, where GStreamer rounds up."""
+        width, height, pitch, offset, size = numbers
+        short = 1 if index > 0 or self.format == "YUY2" else 0
+        if width < shape.width - short or height < shape.height - short or size != shape.bytes_per_pixel:
+            raise ContractError(
+                f"plane {index} of surface {self.index}, {self.format} of {self.width}x{self.height}, is {width}x"
+                f"{height} of {size} bytes; {shape.width}x{shape.height} of {shape.bytes_per_pixel} would be right"
+            )
+        return Plane(min(width, shape.width), min(height, shape.height), pitch, offset, size, data + offset)
 
     def _colorimetry(self) -> tuple[Matrix, bool]:
         return read_colour_tag(self._fields[1]) or meaning(self._fields[4])[1:]
