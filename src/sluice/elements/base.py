@@ -29,6 +29,7 @@ _SERIALIZED = int(Gst.EventTypeFlags.SERIALIZED)  # a bit of the event's type nu
 __all__ = [
     "InFlightElement",
     "InPlaceElement",
+    "Lifecycle",
     "Pending",
     "SourceTaskElement",
     "guarded",
@@ -60,7 +61,7 @@ def set_switch_interval() -> float:
     return sys.getswitchinterval()
 
 
-class _Lifecycle:
+class Lifecycle:
     """Calls the hooks `start` and `stop` of an element at NULL→READY and READY→NULL."""
 
     def start(self) -> None:
@@ -69,7 +70,8 @@ class _Lifecycle:
     def stop(self) -> None:
         """Give back at READY→NULL what `start` took; also called when `start` failed."""
 
-    def _change_state(self, transition: Gst.StateChange) -> Gst.StateChangeReturn:
+    def change_state(self, transition: Gst.StateChange) -> Gst.StateChangeReturn:
+        """Do what ``do_change_state`` has to, with the hooks; the class's own ``do_change_state`` guards it."""
         if transition == Gst.StateChange.NULL_TO_READY:
             set_switch_interval()
             try:
@@ -83,7 +85,7 @@ class _Lifecycle:
         return result
 
 
-class SourceTaskElement(_Lifecycle, Gst.Element):  # type: ignore[misc]
+class SourceTaskElement(Lifecycle, Gst.Element):  # type: ignore[misc]
     """A plain Gst.Element whose source pad ``src`` runs a task; abstract.
 
     A subclass has the template of ``src`` and overrides `activate`, `deactivate` and `iterate`.
@@ -104,7 +106,7 @@ class SourceTaskElement(_Lifecycle, Gst.Element):  # type: ignore[misc]
 
     @guarded(Gst.StateChangeReturn.FAILURE)
     def do_change_state(self, transition: Gst.StateChange) -> Gst.StateChangeReturn:
-        return self._change_state(transition)
+        return self.change_state(transition)
 
     @classmethod
     def template(cls, name: str) -> Gst.PadTemplate:
@@ -358,7 +360,7 @@ def _sink_query(_pad: Gst.Pad, parent: InFlightElement, query: Gst.Query) -> boo
     return parent.on_sink_query(query)
 
 
-class InPlaceElement(_Lifecycle, GstBase.BaseTransform):  # type: ignore[misc]
+class InPlaceElement(Lifecycle, GstBase.BaseTransform):  # type: ignore[misc]
     """A synchronous element that works on the buffer it is given and passes it on; abstract.
 
     By default it runs in passthrough mode: the very buffer that came in goes on, never copied, even when it is shared
@@ -373,7 +375,7 @@ class InPlaceElement(_Lifecycle, GstBase.BaseTransform):  # type: ignore[misc]
 
     @guarded(Gst.StateChangeReturn.FAILURE)
     def do_change_state(self, transition: Gst.StateChange) -> Gst.StateChangeReturn:
-        return self._change_state(transition)
+        return self.change_state(transition)
 
     @guarded(Gst.FlowReturn.ERROR)
     def do_transform_ip(self, buffer: Gst.Buffer) -> Gst.FlowReturn:

@@ -182,6 +182,7 @@ def parse_stream_event(event: Gst.Event) -> StreamEvent | None:
     structure = event.get_structure() if kind in _STREAM_NAMES else None
     if structure is None:
         return None
+    # PyGObject's wrappers of the values in a structure hold no reference, so what may outlive the event is copied.
     text_field, id_field = ("stream-id-str", "stream-id") if kind == UPDATE_CAPS else ("stream-id", "source-id")
     found, source_id = structure.get_uint(id_field)
     if not found:
@@ -193,11 +194,11 @@ def parse_stream_event(event: Gst.Event) -> StreamEvent | None:
         kind,
         source_id,
         stream_id=structure.get_string(text_field) if kind in (STREAM_START, UPDATE_CAPS) else None,
-        segment=structure.get_value("segment") if kind == STREAM_SEGMENT else None,
+        segment=structure.get_value("segment").copy() if kind == STREAM_SEGMENT else None,
         width=width if kind == UPDATE_CAPS else None,
         height=height if kind == UPDATE_CAPS else None,
         framerate=(numerator, denominator) if has_rate else None,
-        caps=structure.get_value("caps") if structure.has_field("caps") else None,
+        caps=structure.get_value("caps").copy() if structure.has_field("caps") else None,
     )
 
 

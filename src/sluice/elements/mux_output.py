@@ -130,7 +130,6 @@ class BatchBuilder:
                 frame.height,
                 width,
                 height,
-                0,
             )
             for frame in frames
         ]

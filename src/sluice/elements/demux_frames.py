@@ -1,0 +1,134 @@
+"""How ``sluicedemux`` takes a batch apart: each frame's own buffer, and its metadata in a batch of one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
+from sluice.contract import gstref
+from sluice.contract.batching import original_buffer
+from sluice.contract.metadata import BatchMeta, FrameMeta, Lease, UserMeta
+from sluice.contract.provider import Provider, provider
+from sluice.elements.flow import release
+from sluice.errors import ContractError
+
+
+@dataclass
+class Part:
+    """One frame of a batch.
+
+    Attributes:
+        stream: its ``pad_index``.
+        pts: its ``buf_pts`` in nanoseconds.
+        meta: address of its metadata, a batch of one that no buffer owns yet.
+        held: the buffer that came into the muxer.
+    """
+
+    stream: int
+    pts: int
+    meta: int
+    held: list[Gst.Buffer]
+
+
+def split(batch: int, wanted: Callable[[int], bool]) -> list[Part]:
+    """Return the wanted frames of the batch at a buffer's address, in batch order; the batch is only read.
+
+    Args:
+        batch: address of a GstBuffer.
+        wanted: whether frames of a stream (``pad_index``) are wanted; called for each frame.
+
+    Raises:
+        ContractError: the buffer carries no NvDsBatchMeta, or was not batched by sluicemux.
+    """
+    parts: list[Part] = []
+    buffer = gstref.wrap(batch)
+    with Lease(buffer) as lease:
+        meta = BatchMeta.of(buffer, lease)
+        if meta is None:
+            raise ContractError("a buffer without NvDsBatchMeta came in; put sluicemux (or nvstreammux) before")
+        for frame in meta.frames:
+            if wanted(frame.pad_index):
+                held = [original_buffer(buffer, frame.batch_id)]
+                parts.append(Part(frame.pad_index, frame.buf_pts, copy_alone(frame), held))
+    return parts
+
+
+def finish(part: Part) -> int:
+    """Return the address of a part's buffer with its metadata and timestamp; the caller owns the reference.
+
+    That is the very buffer unless somebody else holds it too, who must not see it change: then it is a copy that shares
+    its memory. The batch must have been let go.
+    """
+    address = gstref.make_writable(release(part.held))
+    owner = provider()
+    if owner.find_address(address):
+        raise ContractError(f"the buffer of stream {part.stream} came into the muxer with an NvDsBatchMeta of its own")
+    owner.attach_address(address, part.meta)
+    part.meta = 0
+    gstref.wrap(address).pts = part.pts
+    return address
+
+
+def discard(part: Part) -> None:
+    """Free the metadata of a part that `finish` was not called for."""
+    if part.meta:
+        provider().destroy_batch(part.meta)
+        part.meta = 0
+
+
+def copy_alone(frame: FrameMeta) -> int:
+    """Return the address of a new batch that holds a copy of one frame, equal in order and links.
+
+    The library's copy puts every list in reverse and loses parents that stand behind their children, so the frame is
+    copied twice, and the parents and classifier names are set afterwards.
+    """
+    owner = frame.provider
+    _drop_uncopyable(frame)
+    turned = owner.create_batch(1)
+    try:
+        batch = owner.create_batch(1)
+        copy = _copy_into(owner, batch, _copy_into(owner, turned, frame.address))
+    finally:
+        owner.destroy_batch(turned)
+    with Lease() as lease:
+        view = FrameMeta(copy, lease, owner)
+        view.batch_id = 0
+        view.pipeline_width, view.pipeline_height = frame.pipeline_width, frame.pipeline_height
+        _restore_links(frame, view)
+    return batch
+
+
+def _copy_into(owner: Provider, batch: int, frame: int) -> int:
+    copy = owner.acquire_frame(batch)
+    owner.copy_frame(frame, copy)
+    owner.add_frame(batch, copy)
+    return copy
+
+
+def _restore_links(frame: FrameMeta, copy: FrameMeta) -> None:
+    """Set what the library's copy loses: the objects' parents and the names of their classifiers."""
+    originals, copies = frame.objects, copy.objects
+    place = {original.address: index for index, original in enumerate(originals)}
+    for original, twin in zip(originals, copies, strict=True):
+        parent = original.parent
+        index = place.get(parent.address) if parent else None
+        twin.parent = None if index is None else copies[index]
+        for classifier, twin_classifier in zip(original.classifiers, twin.classifiers, strict=True):
+            twin_classifier.classifier_type = classifier.classifier_type
+
+
+def _drop_uncopyable(frame: FrameMeta) -> None:
+    """Remove the user metas that have no copy function, with which NVIDIA's copy crashes."""
+    owner = frame.provider
+    for user in _uncopyable(frame.user_metas):
+        owner.remove_user_from_frame(frame.address, user)
+    for item in frame.objects:
+        for user in _uncopyable(item.user_metas):
+            owner.remove_user_from_object(item.address, user)
+
+
+def _uncopyable(users: list[UserMeta]) -> list[int]:
+    return [user.address for user in users if not user.copy_func]
