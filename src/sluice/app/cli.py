@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json as json_module
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -29,6 +30,12 @@ def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"sluice {__version__}")
         raise typer.Exit
+
+
+def _refuse(text: str) -> NoReturn:
+    """End with a message and the exit status of wrong arguments."""
+    typer.echo(f"sluice: {text}", err=True)
+    raise typer.Exit(2)
 
 
 @app.callback()
@@ -110,10 +117,17 @@ def env(
     examples: Annotated[bool, typer.Option("--examples", help="Also find the example elements.")] = False,
 ) -> None:
     """Print shell lines after which GStreamer finds Sluice's elements: eval "$(sluice env)"."""
-    from sluice.app.env import export_lines
+    from sluice.app.env import environment
 
-    for line in export_lines(examples=examples):
-        typer.echo(line)
+    folder = Path(__file__).parents[3] / "examples"
+    if examples and not (folder / "python").is_dir():
+        _refuse(f"the examples are in Sluice's repository, and this installation is not made from one: no {folder}")
+    try:
+        variables = environment(folder if examples else None)
+    except SluiceError as error:
+        _refuse(str(error))
+    for name, value in variables.items():
+        typer.echo(f"export {name}={shlex.quote(value)}")
 
 
 @app.command()
@@ -135,8 +149,7 @@ def inspect(
     try:
         typer.echo(str(inspect_model(model, runtime)))
     except SluiceError as error:
-        typer.echo(f"sluice: {error}", err=True)
-        raise typer.Exit(2) from error
+        _refuse(str(error))
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ class Graph:
         self.infer = self._make_infer()
         chain = [self.mux, self.infer]
         if options.tracker is not None:
-            chain.append(make_element("sluicetracker", tracker=options.tracker))
+            chain.append(make_element("sluicetracker", algorithm=options.tracker))
         observed = chain[-1]
         self.broker: Gst.Element | None = None
         if options.messages is not None:
