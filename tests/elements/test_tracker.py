@@ -307,3 +307,22 @@ def test_properties_have_the_defaults_of_nvtracker():
     assert element.get_property("gpu-id") == 0
     assert GLib.MAXUINT32 > element.find_property("tracking-id-reset-mode").maximum == 3
     assert np.uint64(NONE) == np.uint64(UNTRACKED)
+
+
+@pytest.mark.parametrize(
+    "element", ["sluicetracker", "sluicemsgconv", "sluicemsgconv ! sluicemsgbroker location=/dev/null"]
+)
+def test_no_reference_to_the_buffer_is_left_when_it_goes_on(element):
+    counts = []
+
+    def note(pad, info):
+        counts.append(gstref.refcount(gstref.address(info.get_buffer())))
+        return Gst.PadProbeReturn.OK
+
+    with Feed(f"identity name=before ! {element} ! identity name=behind") as feed:
+        feed.get("before").get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, note)
+        feed.get("behind").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, note)
+        for _ in range(20):
+            feed.push(Given([PERSON]))
+    assert len(counts) == 40
+    assert counts[0::2] == counts[1::2]
