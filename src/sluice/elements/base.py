@@ -278,8 +278,9 @@ class InFlightElement(SourceTaskElement):
                 if self._complete(entry):
                     self.push_held(entry.held)
             except BaseException as error:
-                self.flow = Gst.FlowReturn.ERROR
+                # Posted first: upstream, once told, posts an error of its own, which says less.
                 post_error(self, error)
+                self.flow = Gst.FlowReturn.ERROR
         return True
 
     def _complete(self, entry: Entry) -> bool:
@@ -296,10 +297,17 @@ class InFlightElement(SourceTaskElement):
     def on_src_query(self, query: Gst.Query) -> bool:
         if query.type == Gst.QueryType.LATENCY:
             return queries.add_latency(self.sinkpad, query, self.latency())
+        if query.type == Gst.QueryType.CAPS:
+            return bool(self.srcpad.proxy_query_caps(query))
         return super().on_src_query(query)
 
     def on_sink_query(self, query: Gst.Query) -> bool:
-        """Answer a query from upstream. ALLOCATION and DRAIN wait until the buffers before them have left."""
+        """Answer a query from upstream. ALLOCATION and DRAIN wait until the buffers before them have left.
+
+        What caps may come is what downstream takes, within the template.
+        """
+        if query.type == Gst.QueryType.CAPS:
+            return bool(self.sinkpad.proxy_query_caps(query))
         if query.type in (Gst.QueryType.ALLOCATION, Gst.QueryType.DRAIN):
             if not self._fifo.drain():
                 return False

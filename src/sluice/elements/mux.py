@@ -281,8 +281,8 @@ class SluiceMux(SourceTaskElement):
             frames.clear()
             self.push_held(held)
         except BaseException as error:
-            self.flow = Gst.FlowReturn.ERROR
             post_error(self, error)
+            self.flow = Gst.FlowReturn.ERROR
 
     def _once(self, name: str, make: Callable[[], Gst.Event]) -> None:
         """Push an event of the batches' own stream, unless it has been since the start or the last EOS."""
