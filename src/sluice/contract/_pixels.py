@@ -1,4 +1,4 @@
-"""The C functions of native/surface.c and native/dlpack.c with their types; every call releases the GIL."""
+"""The C functions of native/surface_*.c with their types; every call releases the GIL."""
 
 import ctypes
 import functools
@@ -13,7 +13,7 @@ _ERROR_BYTES = 512
 
 
 class RawFrameStruct(ctypes.Structure):
-    """``RawFrame`` of surface.c: one raw buffer and what it is."""
+    """``RawFrame`` of native/surface.h: one raw buffer and what it is."""
 
     _fields_ = (
         ("buffer", ctypes.c_void_p),

@@ -1,5 +1,5 @@
 /* NvBufSurface as DeepStream 9.0 and 9.1 lay it out on 64-bit Linux (nvbufsurface.h); the offsets are asserted in
- * surface.c. Only what Sluice reads or writes has a name of its own. */
+ * surface_memory.c. Only what Sluice reads or writes has a name of its own. */
 #ifndef SLUICE_NVBUFSURFACE_ABI_H
 #define SLUICE_NVBUFSURFACE_ABI_H
 
