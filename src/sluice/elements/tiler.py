@@ -1,0 +1,278 @@
+"""``sluicetiler``: puts the frames of a batch side by side into one picture, in the place of nvmultistreamtiler.
+
+It makes one picture per batch, with the batch's timestamp. A source without a frame in the batch keeps its last picture
+and its last metadata. All metadata is mapped into the picture and carried in a single frame, so that sluiceosd behind
+it draws on the whole. When sources come or go and the tiles change place, the picture starts black.
+
+Imports gi and the standard library only; numpy, the contract and the pixel code are imported at NULL→READY.
+"""
+
+from typing import TYPE_CHECKING
+
+import gi
+
+gi.require_version("Gst", "1.0")
+gi.require_version("GstVideo", "1.0")
+from gi.repository import GObject, Gst, GstVideo
+
+from sluice.elements import events
+from sluice.elements.base import InPlaceElement
+from sluice.elements.guard import guarded
+from sluice.errors import ContractError
+
+if TYPE_CHECKING:
+    from sluice.contract.formats import FrameFormat
+    from sluice.contract.metadata import FrameMeta, Lease
+    from sluice.contract.surface import SurfaceBatch
+    from sluice.elements.tiler_grid import Area, Grid
+    from sluice.elements.tiler_metadata import LastMetadata
+    from sluice.elements.tiler_picture import TiledPicture
+
+SINK_CAPS = "video/x-raw(memory:SluiceSurface)"
+YUV_FORMATS, RGB_FORMATS = "I420, NV12", "RGBA, BGRA, RGBx, BGRx, RGB, BGR"
+SRC_CAPS = f"video/x-raw, format={{ {YUV_FORMATS}, {RGB_FORMATS} }}"
+
+
+class SluiceTiler(InPlaceElement):
+    """The element; see ``gst-inspect-1.0 sluicetiler`` for its properties.
+
+    It has the life cycle and the events of `InPlaceElement`, but makes a buffer of its own for each batch.
+    """
+
+    __gtype_name__ = "SluiceTiler"
+    __gstmetadata__ = (
+        "Sluice tiler",
+        "Filter/Editor/Video",
+        "Shows the frames of a batch side by side in one picture, with their metadata",
+        "The Sluice developers",
+    )
+    __gsttemplates__ = (
+        Gst.PadTemplate.new("sink", Gst.PadDirection.SINK, Gst.PadPresence.ALWAYS, Gst.Caps.from_string(SINK_CAPS)),
+        Gst.PadTemplate.new("src", Gst.PadDirection.SRC, Gst.PadPresence.ALWAYS, Gst.Caps.from_string(SRC_CAPS)),
+    )
+
+    rows = GObject.Property(
+        type=GObject.TYPE_UINT, default=0, maximum=1024, blurb="Rows of tiles; 0: as many as the sources need"
+    )
+    columns = GObject.Property(
+        type=GObject.TYPE_UINT,
+        default=0,
+        maximum=1024,
+        blurb="Columns of tiles; 0: as many as the sources need. With both set, tile i is that of source i; else "
+        "the sources fill the tiles without gaps",
+    )
+    width = GObject.Property(
+        type=GObject.TYPE_UINT,
+        default=1920,
+        minimum=16,
+        maximum=16384,
+        blurb="Width of the picture in pixels, rounded up to a multiple of 4; read when caps are negotiated",
+    )
+    height = GObject.Property(
+        type=GObject.TYPE_UINT,
+        default=1080,
+        minimum=16,
+        maximum=16384,
+        blurb="Height of the picture in pixels, rounded up to a multiple of 4; read when caps are negotiated",
+    )
+    show_source = GObject.Property(
+        type=int,
+        default=-1,
+        minimum=-1,
+        nick="show-source",
+        blurb="Number of the only source to show, over the whole picture; -1: all",
+    )
+    keep_aspect_ratio = GObject.Property(
+        type=bool,
+        default=True,
+        nick="keep-aspect-ratio",
+        blurb="Keep the frames' shape, with black beside them; false: stretch them over the tile as nvmultistreamtiler",
+    )
+    gpu_id = GObject.Property(
+        type=GObject.TYPE_UINT,
+        default=0,
+        nick="gpu-id",
+        blurb="Accepted for nvmultistreamtiler's sake, no effect: tiling is done on the processor",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._format: FrameFormat | None = None
+        self._picture: TiledPicture | None = None
+        self._metadata: LastMetadata | None = None
+        self._grid: Grid | None = None
+        self._sources: set[int] = set()
+        self._areas: dict[int, Area] = {}
+        self._size = (0, 0)
+        self._laid_out: tuple[int, int, int, bool] | None = None
+
+    def start(self) -> None:
+        from sluice.elements.tiler_metadata import LastMetadata
+
+        # The pixel code is slow to import, which the first batch should not wait for.
+        import sluice.elements.tiler_picture  # noqa: F401  # isort: skip
+
+        self._metadata = LastMetadata()
+        # Not in __init__, where GObject does not see this class's do_transform yet and refuses.
+        self.set_in_place(False)
+        self.set_passthrough(False)
+
+    def stop(self) -> None:
+        if self._metadata is not None:
+            self._metadata.clear()
+        self._metadata = self._picture = self._format = self._grid = None
+        self._sources.clear()
+        self._areas.clear()
+
+    @guarded(failure=None)
+    def do_transform_caps(self, direction: Gst.PadDirection, caps: Gst.Caps, restriction: Gst.Caps | None) -> Gst.Caps:
+        """Any batch becomes a picture of the properties' size, at the batches' rate."""
+        if direction == Gst.PadDirection.SRC:
+            result = Gst.Caps.from_string(SINK_CAPS)
+        else:
+            width, height = ((value + 3) // 4 * 4 for value in (self.width, self.height))
+            rest = f"width={width}, height={height}, pixel-aspect-ratio=1/1"
+            found, numerator, denominator = (
+                caps.get_structure(0).get_fraction("framerate") if caps.get_size() else (0,) * 3
+            )
+            if found:
+                rest += f", framerate={numerator}/{denominator}"
+            result = Gst.Caps.from_string(
+                f"video/x-raw, format={{ {YUV_FORMATS} }}, {rest}, colorimetry=bt709; "
+                f"video/x-raw, format={{ {RGB_FORMATS} }}, {rest}"
+            )
+        return result if restriction is None else restriction.intersect_full(result, Gst.CapsIntersectMode.FIRST)
+
+    @guarded(failure=(False, 0))
+    def do_transform_size(
+        self, _direction: Gst.PadDirection, _caps: Gst.Caps, _size: int, othercaps: Gst.Caps
+    ) -> tuple[bool, int]:
+        """The bytes of one picture."""
+        return True, GstVideo.VideoInfo.new_from_caps(othercaps).size
+
+    @guarded(failure=False)
+    def do_set_caps(self, _incoming: Gst.Caps, outgoing: Gst.Caps) -> bool:
+        from sluice.contract.formats import FrameFormat
+        from sluice.elements.tiler_picture import TiledPicture
+
+        self._format = FrameFormat.from_caps(outgoing)
+        self._size = self._format.width, self._format.height
+        self._picture = TiledPicture(self._format.name, *self._size)
+        self._laid_out = None
+        return True
+
+    def on_event(self, event: Gst.Event) -> None:
+        if event.type == Gst.EventType.FLUSH_STOP:
+            self._laid_out = None
+            return
+        said = events.parse_stream_event(event)
+        if said is None:
+            return
+        if said.kind == events.PAD_ADDED:
+            self._add_source(said.source_id)
+        elif said.kind == events.PAD_DELETED:
+            self._end_source(said.source_id)
+            self._sources.discard(said.source_id)
+            if self._grid is not None and self._grid.remove(said.source_id):
+                self._start_over()
+        elif said.kind == events.STREAM_EOS:
+            self._end_source(said.source_id)
+
+    @guarded(failure=False)
+    def do_copy_metadata(self, incoming: Gst.Buffer, outgoing: Gst.Buffer) -> bool:
+        """The picture has the batch's times; its metadata is written by `do_transform`."""
+        outgoing.pts, outgoing.dts, outgoing.duration = incoming.pts, incoming.dts, incoming.duration
+        return True
+
+    @guarded(Gst.FlowReturn.ERROR)
+    def do_transform(self, incoming: Gst.Buffer, outgoing: Gst.Buffer) -> Gst.FlowReturn:
+        from sluice.contract.metadata import BatchMeta, Lease
+        from sluice.contract.surface import SurfaceBatch, writable_raw
+
+        if self._format is None or self._picture is None or self._metadata is None:
+            raise ContractError("a batch came before the caps that describe it")
+        self._lay_out()
+        with Lease() as lease:
+            batch = BatchMeta.of(incoming, lease)
+            if batch is None:
+                raise ContractError("a batch carries no metadata; put sluicemux before this element")
+            frames = batch.frames
+            for frame in frames:
+                self._add_source(frame.pad_index)
+            surfaces = SurfaceBatch.of(incoming)
+            for frame in frames:
+                self._show(frame, surfaces)
+            surfaces.close()
+            with writable_raw(outgoing, self._format) as surface:
+                self._picture.copy_to(surface)
+            self._write_metadata(outgoing, incoming.pts, lease)
+        return Gst.FlowReturn.OK
+
+    def _show(self, frame: "FrameMeta", surfaces: "SurfaceBatch") -> None:
+        """Place a frame's pixels and keep its metadata, unless another source is shown alone."""
+        from sluice.elements.tiler_grid import fit
+        from sluice.elements.tiler_metadata import Mapping
+
+        area = self._area(frame.pad_index)
+        if area is None or self._picture is None or self._metadata is None:
+            return
+        surface = surfaces[frame.batch_id]
+        if self.keep_aspect_ratio:
+            tile, area = area, fit(area, surface.width, surface.height)
+            if self._areas.get(frame.pad_index) != area:
+                self._picture.clear(tile)
+        self._areas[frame.pad_index] = area
+        self._picture.place(surface, area)
+        mapping = Mapping.between(surface.width, surface.height, area)
+        self._metadata.keep(frame.pad_index, frame, mapping)
+
+    def _write_metadata(self, outgoing: Gst.Buffer, pts: int, lease: "Lease") -> None:
+        from sluice.contract.metadata import BatchMeta
+
+        if self._metadata is not None and self._grid is not None:
+            sources = self._grid.sources
+            batch = BatchMeta.attach(outgoing, len(sources) + 1, lease)
+            self._metadata.write(batch, sources, self._size, pts)
+
+    def _area(self, source: int) -> "Area | None":
+        """Where a source is shown; None for one that is not."""
+        from sluice.elements.tiler_grid import Area
+
+        if self.show_source >= 0:
+            return Area(0, 0, *self._size) if source == self.show_source else None
+        return None if self._grid is None else self._grid.tile(source)
+
+    def _lay_out(self) -> None:
+        """Lay the tiles out anew when a property has changed since the last batch, or after a flush or new caps."""
+        from sluice.elements.tiler_grid import Grid
+
+        wanted = (self.rows, self.columns, self.show_source, self.keep_aspect_ratio)
+        if wanted != self._laid_out:
+            self._laid_out = wanted
+            self._grid = Grid(*self._size, self.rows, self.columns)
+            for source in self._sources:
+                self._grid.add(source)
+            self._start_over()
+
+    def _add_source(self, source: int) -> None:
+        self._sources.add(source)
+        if self._grid is not None and self._grid.add(source):
+            self._start_over()
+
+    def _end_source(self, source: int) -> None:
+        """Make a source's tile black and forget its metadata; its tile stays its own."""
+        self._areas.pop(source, None)
+        if self._metadata is not None:
+            self._metadata.forget(source)
+        area = self._area(source) if self._grid is not None and source in self._grid.sources else None
+        if area is not None and self._picture is not None:
+            self._picture.clear(area)
+
+    def _start_over(self) -> None:
+        """Black everywhere and no metadata: the tiles have changed place."""
+        from sluice.elements.tiler_grid import Area
+
+        self._areas.clear()
+        if self._picture is not None and self._metadata is not None:
+            self._picture.clear(Area(0, 0, *self._size))
+            self._metadata.clear()

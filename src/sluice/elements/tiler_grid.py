@@ -1,0 +1,96 @@
+"""Where each source lies in a tiled picture: plain geometry, no GStreamer and no pixels."""
+
+import math
+from typing import NamedTuple
+
+from sluice.errors import ConfigurationError
+
+
+class Area(NamedTuple):
+    """A part of a picture in pixels, all four numbers even so that 4:2:0 chroma fits."""
+
+    left: int
+    top: int
+    width: int
+    height: int
+
+
+class Grid:
+    """Rows and columns of equal tiles, as nvmultistreamtiler lays them out, for the sources known so far.
+
+    With both `rows` and `columns` given, tile i is that of source i; a source beyond the last tile makes the grid grow
+    as nvmultistreamtiler's does, to floor(sqrt(i + 1)) rows. With one of them 0 it is as large as needed, with both 0
+    the grid is as square as possible; tiles then go to the known sources by number, without gaps.
+    """
+
+    def __init__(self, width: int, height: int, rows: int = 0, columns: int = 0) -> None:
+        self._width, self._height = width, height
+        self._rows, self._columns = rows, columns
+        self._sources: list[int] = []
+
+    @property
+    def sources(self) -> list[int]:
+        """The known sources in the order of their tiles."""
+        return list(self._sources)
+
+    def add(self, source: int) -> bool:
+        """Know a source; returns whether that moves or resizes tiles."""
+        if source in self._sources:
+            return False
+        before = self._places()
+        self._sources = sorted([*self._sources, source])
+        return bool(before) and self._changed(before)
+
+    def remove(self, source: int) -> bool:
+        """Forget a source; returns whether that moves or resizes tiles."""
+        if source not in self._sources:
+            return False
+        before = self._places()
+        self._sources.remove(source)
+        return self._changed(before)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns now."""
+        count = max(len(self._sources), 1)
+        if self._rows and self._columns:
+            last = self._sources[-1] if self._sources else 0
+            if last < self._rows * self._columns:
+                return self._rows, self._columns
+            rows = math.isqrt(last + 1)
+            return rows, math.ceil((last + 1) / rows)
+        columns = self._columns or math.ceil(count / self._rows if self._rows else math.sqrt(count))
+        return self._rows or math.ceil(count / columns), columns
+
+    def tile(self, source: int) -> Area:
+        """The tile of a known source.
+
+        Raises:
+            ConfigurationError: the picture is too small for as many tiles.
+        """
+        rows, columns = self.shape
+        width, height = self._width // columns & ~1, self._height // rows & ~1
+        if not width or not height:
+            raise ConfigurationError(
+                f"a picture of {self._width}x{self._height} has no room for {rows} rows of {columns} tiles; set width "
+                "and height to at least 2 pixels a tile"
+            )
+        index = source if self._rows and self._columns else self._sources.index(source)
+        return Area(index % columns * width, index // columns * height, width, height)
+
+    def _places(self) -> dict[int, Area]:
+        return {source: self.tile(source) for source in self._sources}
+
+    def _changed(self, before: dict[int, Area]) -> bool:
+        after = self._places()
+        return any(after[source] != area for source, area in before.items() if source in after)
+
+
+def fit(area: Area, width: int, height: int) -> Area:
+    """The largest part of an area with the shape of a width x height picture, in the middle of it."""
+    scale = min(area.width / width, area.height / height)
+    inner_width = min(max(round(width * scale) & ~1, 2), area.width)
+    inner_height = min(max(round(height * scale) & ~1, 2), area.height)
+    left = area.left + ((area.width - inner_width) // 2 & ~1)
+    top = area.top + ((area.height - inner_height) // 2 & ~1)
+    return Area(left, top, inner_width, inner_height)
