@@ -1,10 +1,11 @@
 """A buffer as a batch of frames: their pixels and their metadata side by side, whoever batched them, or nobody did.
 
-`open_batch` takes what a pad receives: a batch of ``nvstreammux`` or ``sluicemux``, with the metadata that the mux
+`BatchReader` takes what a pad receives: a batch of ``nvstreammux`` or ``sluicemux``, with the metadata that the mux
 made, or a single raw frame, which gets metadata of its own, written into the very buffer.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import gi
 import numpy as np
@@ -69,6 +70,24 @@ class BatchReader:
             surfaces = SurfaceBatch.of(buffer, None if self._compared else self._caps)
             self._compared = True
         return Batch(metas, surfaces)
+
+    @contextmanager
+    def lend(self, buffer: Gst.Buffer, number: int) -> "Iterator[Batch]":
+        """Open the frames of a buffer for as long as a ``with`` block lasts; what is kept of them is stale afterwards.
+
+        Args:
+            buffer: the buffer; it may be shared.
+            number: the frame's number, used for a raw frame that nobody gave metadata.
+
+        Raises:
+            ContractError: as `metadata` and `open`.
+        """
+        with Lease() as lease:
+            batch = self.open(buffer, self.metadata(buffer, number, lease))
+            try:
+                yield batch
+            finally:
+                batch.release()
 
 
 def _attach_single(buffer: Gst.Buffer, format: FrameFormat, number: int, lease: Lease) -> BatchMeta:
