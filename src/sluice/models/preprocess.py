@@ -7,6 +7,7 @@ channels, scale and mean) happens at the network's size, and ends in the preallo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import cv2
@@ -131,24 +132,59 @@ class Preprocessor:
 def shrink(surface: Surface, size: tuple[int, int], order: str, interpolation: int = cv2.INTER_LINEAR) -> Image:
     """A surface as uint8 [height,width,3] in `order` ("RGB" or "BGR") and of another size (width, height).
 
-    Planes are resized before colours are made, so it costs what the small picture costs. Chroma of odd sizes stands
-    for half a pixel more than there is at the right and lower edge; that shift (below half a pixel) is left in.
+    Planes are resized before colours are made, so it costs what the small picture costs. The result is what converting
+    the whole frame and resizing it gives, but for rounding (on average less than half a level).
     """
     layout = layout_of(surface)
+    width, height = surface.width, surface.height
+    if interpolation == cv2.INTER_AREA and (size[0] > width or size[1] > height):
+        interpolation = cv2.INTER_LINEAR  # OpenCV's area interpolation enlarges in blocks
     if layout.name not in YUV:
         return packed_to_packed(_resize(surface.host_plane(0), size, interpolation), layout, order)
     luma, chroma = yuv_planes(surface, layout)
-    planes = [_resize(plane, size, interpolation) for plane in (luma, *chroma)]
-    image: Image = cv2.transform(cv2.merge(planes), yuv_to_rgb_matrix(layout.matrix, layout.full_range, order))
+    if interpolation == cv2.INTER_AREA:
+        planes = [_resize(plane, size, interpolation) for plane in chroma]
+    else:
+        maps = _chroma_maps((width, height), size, 1 if layout.name == "YUY2" else 2)
+        planes = [
+            cv2.remap(plane, *maps, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+            for plane in (chroma if len(chroma) == 2 else cv2.split(chroma[0]))
+        ]
+    yuv = cv2.merge([_resize(luma, size, interpolation), *planes])
+    image: Image = cv2.transform(yuv, yuv_to_rgb_matrix(layout.matrix, layout.full_range, order))
     return image
 
 
 def _resize(plane: Image, size: tuple[int, int], interpolation: int) -> Image:
-    """Resize; by area only where it shrinks, since OpenCV's area interpolation enlarges in blocks."""
-    height, width = plane.shape[:2]
-    if (width, height) == size:
+    if (plane.shape[1], plane.shape[0]) == size:
         return plane
-    if interpolation == cv2.INTER_AREA and (size[0] > width or size[1] > height):
-        interpolation = cv2.INTER_LINEAR
     image: Image = cv2.resize(plane, size, interpolation=interpolation)
     return image
+
+
+@lru_cache(maxsize=64)
+def _chroma_maps(frame: tuple[int, int], size: tuple[int, int], rows: int) -> tuple[Image, Image]:
+    """Where `cv2.remap` has to read a chroma plane to give what a linear resize of the repeated plane would give.
+
+    Detectors are trained on pictures whose chroma was repeated over two columns (and `rows` rows) before they were
+    resized. Reading chroma linearly instead gives softer edges of colour, enough to move 1 in 40 of YOLOX-nano's
+    scores by more than 0.02.
+    """
+    columns = _chroma_positions(frame[0], size[0], 2)
+    lines = _chroma_positions(frame[1], size[1], rows)
+    maps: tuple[Image, Image] = cv2.convertMaps(*np.meshgrid(columns, lines), cv2.CV_16SC2)
+    return maps
+
+
+def _chroma_positions(source: int, target: int, repeat: int) -> npt.NDArray[np.float32]:
+    """Per target pixel the position in chroma samples, each of which stands for `repeat` source pixels.
+
+    A linear resize reads between source pixels i and i + 1. Both have one chroma sample where they lie on the same
+    one; else the two samples are mixed as the pixels are.
+    """
+    position = np.clip((np.arange(target) + 0.5) * (source / target) - 0.5, 0, source - 1)
+    pixel = np.floor(position)
+    sample = pixel // repeat
+    mixed = (pixel + 1) // repeat != sample
+    result: npt.NDArray[np.float32] = np.where(mixed, sample + position - pixel, sample).astype(np.float32)
+    return result

@@ -1,0 +1,61 @@
+"""Letterbox geometry: round trips, and boxes at the edges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sluice.models.letterbox import FITS, Letterbox
+
+SIZES = [((1280, 720), (640, 640)), ((720, 1280), (640, 640)), ((33, 17), (416, 416)), ((1, 1), (320, 320))]
+SIZES += [((1920, 1080), (640, 384)), ((4000, 3), (64, 64)), ((853, 479), (257, 255))]
+
+
+@pytest.mark.parametrize("how", FITS)
+@pytest.mark.parametrize(("frame", "network"), SIZES)
+def test_round_trip(frame, network, how):
+    box = Letterbox.fit(frame, network, how)
+    rng = np.random.default_rng(0)
+    xyxy = (rng.uniform(0, 1, (50, 4)) * np.tile(frame, 2)).astype(np.float32)
+    back = box.to_frame(box.to_network(xyxy))
+    assert back.dtype == np.float32
+    assert np.allclose(back, xyxy, atol=1e-3 * max(frame))
+
+
+@pytest.mark.parametrize("how", FITS)
+@pytest.mark.parametrize(("frame", "network"), SIZES)
+def test_the_frame_fills_its_rectangle_inside_the_input(frame, network, how):
+    box = Letterbox.fit(frame, network, how)
+    assert 0 <= box.left
+    assert box.left + box.width <= network[0]
+    assert 0 <= box.top
+    assert box.top + box.height <= network[1]
+    assert min(box.width, box.height) >= 1
+    corners = box.to_network(np.array([[0, 0, *frame]], np.float32))[0]
+    assert np.allclose(corners, [box.left, box.top, box.left + box.width, box.top + box.height], atol=1e-3)
+
+
+def test_where_the_padding_is():
+    assert Letterbox.fit((1280, 720), (640, 640), "centre") == Letterbox(1280, 720, 0, 140, 640, 360)
+    assert Letterbox.fit((1280, 720), (640, 640), "top-left") == Letterbox(1280, 720, 0, 0, 640, 360)
+    assert Letterbox.fit((1280, 720), (640, 640), "stretch") == Letterbox(1280, 720, 0, 0, 640, 640)
+    # An odd rest: one line more below.
+    assert Letterbox.fit((1280, 718), (640, 640), "centre").top == 140
+
+
+def test_a_box_that_reaches_into_the_padding_is_clipped_and_kept():
+    box = Letterbox.fit((1280, 720), (640, 640))
+    reaching = np.array([[600, 480, 660, 520], [-10, 130, 20, 160]], np.float32)
+    assert box.to_frame(reaching).tolist() == [[1200, 680, 1280, 720], [0, 0, 40, 40]]
+    assert box.to_frame(reaching, clip=False).tolist() == [[1200, 680, 1320, 760], [-20, -20, 40, 40]]
+
+
+def test_key_points_go_the_same_way():
+    box = Letterbox.fit((1280, 720), (640, 640))
+    points = np.array([[[320.0, 320.0], [0.0, 140.0]]], np.float32)
+    assert box.to_frame(points).tolist() == [[[640, 360], [0, 0]]]
+
+
+def test_no_boxes():
+    box = Letterbox.fit((1280, 720), (640, 640))
+    assert box.to_frame(np.empty((0, 4), np.float32)).shape == (0, 4)
