@@ -222,6 +222,44 @@ def test_the_clock_is_drawn_on_every_frame_without_metadata() -> None:
     assert all((surface.host_plane(0) != 100).any() for surface in SurfaceBatch.of(sample.get_buffer()))
 
 
+def draw_box_of_its_source(_pad: Gst.Pad, info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:
+    """Give each frame of a batch a white filled box of 8x8 whose place tells source and frame number."""
+    for frame in BatchMeta.of(info.get_buffer()).frames:
+        item = add_object(frame, (8.0 * frame.frame_num, 8.0 * frame.pad_index, 8.0, 8.0))
+        item.rect.border_width, item.rect.has_bg_color, item.rect.bg_color = 0, True, (1.0, 1.0, 1.0, 1.0)
+    return Gst.PadProbeReturn.OK
+
+
+def test_behind_a_mux_every_frame_gets_its_own_boxes_and_nothing_is_copied() -> None:
+    for name in ("sluicemux", "sluiceosd", "sluicedemux"):
+        register(name)
+    sources = " ".join(
+        f"videotestsrc pattern=black num-buffers=10 ! {raw_caps(*shape).to_string()} ! m.sink_{index} "
+        f"d.src_{index} ! queue ! appsink name=out{index} sync=false"
+        for index, shape in enumerate(MIXED)
+    )
+    pipeline = Gst.parse_launch(
+        f"sluicemux name=m batch-size=3 ! queue name=q ! sluiceosd ! queue ! sluicedemux name=d {sources}"
+    )
+    pipeline.get_by_name("m").get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, draw_box_of_its_source)
+    copies = counters.copies()
+    pipeline.set_state(Gst.State.PLAYING)
+    for index, (_, width, height) in enumerate(MIXED):
+        for number in range(10):
+            sample = pipeline.get_by_name(f"out{index}").emit("try-pull-sample", 20 * Gst.SECOND)
+            assert sample is not None, f"frame {number} of source {index} is missing"
+            first = planes(sample.get_buffer(), sample.get_caps())[0]
+            rows, columns = np.nonzero((first if first.ndim == 2 else first[:, :, 0]) > 200)
+            assert first.shape[:2] == (height, width)
+            if 8 * number < width:
+                assert (columns.min(), rows.min()) == (8 * number, 8 * index)
+                assert rows.size == 8 * min(8, width - 8 * number)
+            else:
+                assert not rows.size
+    pipeline.set_state(Gst.State.NULL)
+    assert counters.copies() == copies
+
+
 def decode(path: Path, elements: str, count: int) -> list[np.ndarray]:
     """The luma of the first frames of a clip, with one filled white box per frame in the metadata."""
     register("sluiceosd")

@@ -124,7 +124,7 @@ class SluiceTiler(InPlaceElement):
         self._sources.clear()
         self._areas.clear()
 
-    @guarded(failure=None)
+    @guarded(failure=Gst.Caps.new_empty())
     def do_transform_caps(self, direction: Gst.PadDirection, caps: Gst.Caps, restriction: Gst.Caps | None) -> Gst.Caps:
         """Any batch becomes a picture of the properties' size, at the batches' rate."""
         if direction == Gst.PadDirection.SRC:

@@ -25,6 +25,9 @@ from sluice.models.pixels import (
 Image = npt.NDArray[np.uint8]
 BLACK = (0, 0, 0, 255)
 
+# How OpenCV makes each order of components of RGB; a fourth becomes 255.
+_FROM_RGB = {"rgb": None, "bgr": cv2.COLOR_RGB2BGR, "rgba": cv2.COLOR_RGB2RGBA, "bgra": cv2.COLOR_RGB2BGRA}
+
 
 class TiledPicture:
     """A picture that keeps what was last placed in each tile. YUV is limited-range BT.709."""
@@ -77,8 +80,8 @@ class TiledPicture:
 
     def _put_rgb(self, area: Area, rgb: Image) -> None:
         region = self._planes[0][area.top : area.top + area.height, area.left : area.left + area.width]
-        for channel, name in enumerate("rgb"):
-            region[:, :, self._order.index(name)] = rgb[:, :, channel]
+        code = _FROM_RGB[self._order]
+        region[...] = rgb if code is None else cv2.cvtColor(rgb, code)
 
     def _put_yuv(self, area: Area, luma: Image, chroma: Image) -> None:
         left, top, width, height = area
