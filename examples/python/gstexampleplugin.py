@@ -99,5 +99,4 @@ class GstExamplePlugin(GstBase.BaseTransform):
         return sluice.Detections(xyxy=areas, scores=scores, class_ids=[0] * len(areas))
 
 
-GObject.type_register(GstExamplePlugin)
 __gstelementfactory__ = ("gstexampleplugin", Gst.Rank.NONE, GstExamplePlugin)

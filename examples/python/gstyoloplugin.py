@@ -98,5 +98,4 @@ class GstYoloPlugin(GstBase.BaseTransform):
         self.number += 1
 
 
-GObject.type_register(GstYoloPlugin)
 __gstelementfactory__ = ("gstyoloplugin", Gst.Rank.NONE, GstYoloPlugin)

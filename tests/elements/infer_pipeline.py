@@ -12,6 +12,7 @@ from gi.repository import Gst
 from sluice.contract import gstref
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.elements import register
+from sluice.elements.base import push
 
 MODELS = Path(__file__).with_name("infer_models.py")
 RAW = "videotestsrc num-buffers={n} ! video/x-raw,format={format},width=64,height=48,framerate=25/1"
@@ -179,9 +180,14 @@ class Driver:
 
     def push(self, pts: int = 0) -> Gst.FlowReturn:
         """Push a frame."""
-        buffer = Gst.Buffer.new_allocate(None, 64 * 48, None)
-        buffer.pts = pts
-        return self.pad.push(buffer)
+        held = [Gst.Buffer.new_allocate(None, 64 * 48, None)]
+        held[0].pts = pts
+        return push(self.pad, held)
+
+    def push_from(self, pool: Gst.BufferPool) -> Gst.FlowReturn:
+        """Push a frame of a pool, waiting until one is free."""
+        held = [pool.acquire_buffer(None)[1]]
+        return push(self.pad, held)
 
     def end(self) -> Run:
         """Push EOS and return what left until it arrived."""

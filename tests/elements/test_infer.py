@@ -191,6 +191,23 @@ def test_the_last_frame_of_a_stalled_stream_comes_out(in_flight):
         assert len(driver.run.frames) == 1
 
 
+@pytest.mark.parametrize("in_flight", range(1, 9))
+def test_a_pool_of_four_buffers_is_enough(in_flight):
+    """Completion never waits for another buffer: with fewer buffers than in-flight allows, all still come out."""
+    pool = Gst.BufferPool.new()
+    config = pool.get_config()
+    Gst.BufferPool.config_set_params(config, Gst.Caps.from_string(Driver.CAPS), 64 * 48, 4, 4)
+    pool.set_config(config)
+    pool.set_active(True)
+    with Driver(f"{model('Whole')} in-flight={in_flight}") as driver:
+        for _ in range(40):
+            assert driver.push_from(pool) == Gst.FlowReturn.OK
+        done = driver.end()
+    pool.set_active(False)
+    assert [f.number for f in done.frames] == list(range(40))
+    assert len({f.address for f in done.frames}) <= 4
+
+
 def events_of(in_flight: int) -> list[str]:
     """Run with GAP and sticky events between the frames and return what left, in order."""
     with Driver(f"{model('Slow')} in-flight={in_flight}") as driver:
