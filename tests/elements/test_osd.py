@@ -1,5 +1,6 @@
 """sluiceosd in whole pipelines: what it draws on, and above all what it must not write to."""
 
+import gc
 from pathlib import Path
 
 import gi
@@ -220,6 +221,31 @@ def test_the_clock_is_drawn_on_every_frame_without_metadata() -> None:
         stream.play()
         (sample,) = stream.finish()
     assert all((surface.host_plane(0) != 100).any() for surface in SurfaceBatch.of(sample.get_buffer()))
+
+
+def test_what_cannot_be_drawn_on_ends_the_stream_with_an_error() -> None:
+    buffer, _ = raw_buffer(raw_caps("I420", 16, 16))
+    wrong_place = make_batch([raw_buffer(raw_caps("I420", 16, 16))], 1)
+    add_object(add_frame(BatchMeta.attach(wrong_place, 1), 7), BOX)
+    for pushed in (buffer, wrong_place):
+        with Stream("sluiceosd display-clock=true", surface_caps(1)) as stream:
+            stream.push(pushed)
+            stream.play()
+            assert stream.sink.emit("try-pull-sample", 5 * Gst.SECOND) is None
+            assert stream.error() is not None
+
+
+def test_the_elements_are_finalised() -> None:
+    gone: list[str] = []
+    caps = raw_caps("I420", 64, 48)
+    with Stream("sluiceosd name=osd", caps) as stream:
+        stream.pipeline.get_by_name("osd").weak_ref(gone.append, "osd")
+        stream.push(frame_with_object(caps))
+        stream.play()
+        stream.finish()
+    del stream
+    gc.collect()
+    assert gone == ["osd"]
 
 
 def draw_box_of_its_source(_pad: Gst.Pad, info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:

@@ -1,5 +1,6 @@
 """sluicetiler: geometry, pixels of every format, metadata mapped into the picture, sources that come and go."""
 
+import gc
 from collections.abc import Callable
 
 import gi
@@ -308,3 +309,15 @@ def test_many_batches_leave_nothing_behind() -> None:
     del stream
     after = counters.read()
     assert (after.live_batches, after.live_frames) == (before.live_batches, before.live_frames)
+
+
+def test_the_element_is_finalised() -> None:
+    gone: list[str] = []
+    with Stream("sluicetiler name=tiler", surface_caps(8), ["sluicetiler"]) as stream:
+        stream.pipeline.get_by_name("tiler").weak_ref(gone.append, "tiler")
+        stream.push(batch_of(FOUR))
+        stream.play()
+        stream.finish()
+    del stream
+    gc.collect()
+    assert gone == ["tiler"]

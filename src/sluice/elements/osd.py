@@ -102,6 +102,7 @@ class SluiceOsd(InPlaceElement):
         self._painter: Painter | None = None
         self._format: FrameFormat | None = None
         self._overlays: dict[int, Overlay] = {}
+        self._failure: Exception | None = None
 
     def start(self) -> None:
         from sluice.contract import provider
@@ -116,7 +117,7 @@ class SluiceOsd(InPlaceElement):
     def stop(self) -> None:
         self._painter = None
         self._format = None
-        self._overlays = {}
+        self._overlays, self._failure = {}, None
 
     def on_caps(self, caps: Gst.Caps) -> None:
         from sluice.contract.batching import SURFACE_FEATURE, memory_feature
@@ -128,15 +129,21 @@ class SluiceOsd(InPlaceElement):
     def do_before_transform(self, buffer: Gst.Buffer) -> None:
         """Read what is to be drawn before the base class may copy the buffer: a copy reverses the lists of objects.
 
-        With nothing to draw the buffer passes through untouched, even when it is shared.
+        With nothing to draw the buffer passes through untouched, even when it is shared. This function cannot fail the
+        stream; `process` raises what went wrong here.
         """
-        self._overlays = {}
-        self._overlays = self._collect(buffer)
+        self._overlays, self._failure = {}, None
+        try:
+            self._overlays = self._collect(buffer)
+        except Exception as error:
+            self._failure = error
         self.set_passthrough(not self._overlays)
 
     def process(self, buffer: Gst.Buffer) -> bool:
         from sluice.contract.surface import writable_batch, writable_raw
 
+        if self._failure is not None:
+            raise self._failure
         if not self._overlays:
             return True
         if self._format is not None:
