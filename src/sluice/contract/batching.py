@@ -42,16 +42,16 @@ def make_batch(frames: Sequence[tuple[Gst.Buffer, Any]], capacity: int) -> Gst.B
     Raises:
         ContractError: too many frames, kinds mixed, or a frame that is not what its format says, by its index.
     """
-    surfaces = check_frames(frames, capacity)
+    surfaces = _check_frames(frames, capacity)
     batch = Gst.Buffer.new()
     if surfaces:
-        fill_surfaces(batch, [buffer for buffer, _ in frames], capacity)
+        _fill_surfaces(batch, [buffer for buffer, _ in frames], capacity)
     else:
-        fill_raw(batch, frames, capacity)
+        _fill_raw(batch, frames, capacity)
     return batch
 
 
-def check_frames(frames: Sequence[tuple[Gst.Buffer, Any]], capacity: int) -> bool:
+def _check_frames(frames: Sequence[tuple[Gst.Buffer, Any]], capacity: int) -> bool:
     """Return whether the frames are NvBufSurfaces already (True) or raw video (False).
 
     Raises:
@@ -70,8 +70,7 @@ def check_frames(frames: Sequence[tuple[Gst.Buffer, Any]], capacity: int) -> boo
     return bare > 0
 
 
-def fill_raw(batch: Gst.Buffer, frames: Sequence[tuple[Gst.Buffer, Any]], capacity: int) -> None:
-    """Append the batch memory of raw frames to a buffer; `make_batch` without the choice of kind."""
+def _fill_raw(batch: Gst.Buffer, frames: Sequence[tuple[Gst.Buffer, Any]], capacity: int) -> None:
     formats = [FrameFormat.of(format) for _, format in frames]  # kept until the call is over: C reads their infos
     structs = (RawFrameStruct * max(len(frames), 1))(
         *(raw_struct(buffer, format) for (buffer, _), format in zip(frames, formats, strict=True))
@@ -79,8 +78,7 @@ def fill_raw(batch: Gst.Buffer, frames: Sequence[tuple[Gst.Buffer, Any]], capaci
     call(functions().batch_raw, buffer_address(batch), structs, len(frames), capacity)
 
 
-def fill_surfaces(batch: Gst.Buffer, buffers: Sequence[Gst.Buffer], capacity: int) -> None:
-    """Append the batch memory of buffers that map to NvBufSurfaces; `make_batch` without the choice of kind."""
+def _fill_surfaces(batch: Gst.Buffer, buffers: Sequence[Gst.Buffer], capacity: int) -> None:
     addresses = (ctypes.c_void_p * max(len(buffers), 1))(*map(buffer_address, buffers))
     call(functions().batch_surfaces, buffer_address(batch), addresses, len(buffers), capacity)
 

@@ -148,7 +148,9 @@ _MEANING = {value: (name, *pair) for name, values in _YUV_VALUES.items() for pai
     value: (name, Matrix.RGB, True) for name, value in _RGB_VALUES.items()
 }
 _PACKED_BYTES = {"RGB": 3, "BGR": 3, "RGBA": 4, "BGRA": 4, "RGBx": 4, "BGRx": 4}
-_NEAREST_MATRIX = {"FCC": Matrix.BT601, "SMPTE240M": Matrix.BT709}
+# GstVideoColorMatrix: 2 is FCC and 5 SMPTE 240M (see Matrix), 0 unknown, 1 RGB. GstVideoColorRange: see the names.
+_MATRICES = {2: Matrix.BT601, 3: Matrix.BT709, 4: Matrix.BT601, 5: Matrix.BT709, 6: Matrix.BT2020}
+_RANGE_UNKNOWN, _RANGE_FULL = 0, 1
 _TAG_MAGIC = 0x534C5543  # "SLUC"; no pointer or zero looks like this in the upper half of a reserved field
 
 
@@ -309,10 +311,7 @@ def _colorimetry(info: Any, name: str) -> tuple[Matrix, bool]:
     """Return matrix and range; what the caps leave unknown is what GStreamer takes for video of this height."""
     if name in _RGB_VALUES:
         return Matrix.RGB, True
-    found, span = info.colorimetry.matrix, info.colorimetry.range
     default = Matrix.BT601 if info.height <= 576 or name == "GRAY8" else Matrix.BT709
-    by_value = {member.value: member for member in Matrix if member is not Matrix.RGB}
-    matrix = by_value.get(int(found)) or _NEAREST_MATRIX.get(found.value_nick.upper(), default)
-    if span == GstVideo.VideoColorRange.UNKNOWN:
-        return matrix, name == "GRAY8"
-    return matrix, span == GstVideo.VideoColorRange(1)
+    matrix = _MATRICES.get(int(info.colorimetry.matrix), default)
+    span = int(info.colorimetry.range)
+    return matrix, name == "GRAY8" if span == _RANGE_UNKNOWN else span == _RANGE_FULL

@@ -65,6 +65,7 @@ static Frame *take_raw_frame(const RawFrame *raw, guint flags, NvBufSurfaceParam
 
 /* Appends to `out` the memory of a batch of raw frames; the frames' buffers are referenced, not copied. */
 gboolean sluice_batch_raw(GstBuffer *out, const RawFrame *frames, guint n, guint capacity, char *error, gsize room) {
+  if (n > capacity) return FAIL("%u frames do not fit in a batch of %u", n, capacity);
   gboolean on_cuda = n > 0 && frames[0].on_cuda;
   guint flags = GST_MAP_READ | (on_cuda ? SLUICE_MAP_CUDA : 0);
   BatchMemory *batch = batch_memory_new(capacity, n, on_cuda ? NVBUF_MEM_CUDA_DEVICE : NVBUF_MEM_SYSTEM,
