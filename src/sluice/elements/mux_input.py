@@ -160,9 +160,9 @@ def _sender_time(buffer: Gst.Buffer) -> int:
 def answer_caps(pad: Gst.Pad, query: Gst.Query) -> bool:
     """Answer what the pad takes.
 
-    Asked with a filter, as converters and sources do when they choose, only the formats that can be batched. Asked
-    without, as linking does, every raw format: so that an element which can make no other is linked, and refused when
-    its caps arrive, in words, instead of by a bare "not-negotiated".
+    Asked with a filter, as converters and sources do when they choose: those of its formats that can be batched.
+    Asked without, as linking does, or with nothing but formats that cannot be batched: every raw format. So an element
+    that can make no other is linked, and refused in words when its caps arrive, not by a bare "not-negotiated".
     """
     from sluice.contract.batching import raw_caps_template
 
@@ -175,7 +175,8 @@ def answer_caps(pad: Gst.Pad, query: Gst.Query) -> bool:
     for index in range(template.get_size()):
         if template.get_features(index).contains("memory:NVMM"):
             taken.append(template.copy_nth(index))
-    query.set_caps_result(wanted.intersect_full(taken, Gst.CapsIntersectMode.FIRST))
+    chosen = wanted.intersect_full(taken, Gst.CapsIntersectMode.FIRST)
+    query.set_caps_result(wanted.intersect(template) if chosen.is_empty() else chosen)
     return True
 
 
