@@ -1,6 +1,7 @@
 """Reading and writing surfaces: every format against numpy's reading of the same bytes, and refusing what is wrong."""
 
 import ctypes
+import hashlib
 import random
 from contextlib import ExitStack
 
@@ -419,3 +420,31 @@ def test_a_raw_buffer_whose_memory_others_see_gets_its_own():
     assert counters.copies() == before + 1
     assert same_planes(SurfaceBatch.of_raw(other, format)[0], planes)
     assert (SurfaceBatch.of_raw(buffer, format)[0].host_plane(0) == 9).all()
+
+
+@pytest.mark.parametrize("clip", ["vtest_pets09_h264_b3.mp4", "vpf_test.mp4"])
+def test_drawing_never_reaches_a_decoders_reference_pictures(data, clip):
+    """Every frame is blackened in its batch; the ones decoded from it later are as if nobody had drawn."""
+    assert decoded(data / "videos" / clip, draw=True) == decoded(data / "videos" / clip, draw=False)
+
+
+def decoded(path, draw, frames=40):
+    """Return a digest of each decoded frame; draw on the frames as an overlay behind the mux would."""
+    pipeline = Gst.parse_launch(f"filesrc location={path} ! decodebin ! appsink name=sink sync=false max-buffers=2")
+    sink = pipeline.get_by_name("sink")
+    pipeline.set_state(Gst.State.PLAYING)
+    digests = []
+    try:
+        for _ in range(frames):
+            sample = sink.emit("pull-sample")
+            format = FrameFormat.from_caps(sample.get_caps())
+            batch = make_batch([(sample.get_buffer(), format)], 1)
+            del sample
+            planes = SurfaceBatch.of(batch)[0].host_planes()
+            digests.append([hashlib.sha1(plane.tobytes()).hexdigest() for plane in planes])
+            del planes
+            if draw:
+                filled(batch, 0, 0)
+    finally:
+        pipeline.set_state(Gst.State.NULL)
+    return digests

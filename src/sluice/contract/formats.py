@@ -176,10 +176,8 @@ def color_format(name: str, matrix: Matrix, full_range: bool) -> ColorFormat:
     if require_supported(name) in _RGB_VALUES:
         return _RGB_VALUES[name]
     values = _YUV_VALUES[name]
-    for candidate in (matrix, Matrix.BT709, Matrix.BT601):
-        if (candidate, full_range) in values:
-            return values[candidate, full_range]
-    raise AssertionError(name)
+    candidates = ((candidate, full_range) for candidate in (matrix, Matrix.BT709, Matrix.BT601))
+    return next(values[pair] for pair in candidates if pair in values)
 
 
 def meaning(value: int) -> tuple[str, Matrix, bool]:
