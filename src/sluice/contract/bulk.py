@@ -10,6 +10,7 @@ Boxes are left, top, width, height in pixels of the surface; angles are degrees,
 
 import ctypes
 import functools
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -155,12 +156,28 @@ def _call(name: str, short: bool, *arguments: Any) -> int:
 
 def _numbers(name: str, values: npt.ArrayLike, dtype: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """Return the values as a contiguous array of a type and shape, refusing what would lose its meaning."""
-    array = np.asarray(values)
-    if array.dtype != dtype:
-        array = _converted(name, array, np.dtype(dtype))
+    kind = np.dtype(dtype)
+    if kind.kind != "f" and not isinstance(values, np.ndarray):
+        array = _integers(name, values, kind)
+    else:
+        array = np.asarray(values)
+        if array.dtype != dtype:
+            array = _converted(name, array, kind)
     if array.shape != shape:
         raise ContractError(f"{name} has shape {array.shape}; it needs {shape}")
     return np.ascontiguousarray(array)
+
+
+def _integers(name: str, values: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Convert a sequence one by one: numpy would turn a mixture of int and uint64 into float64."""
+    try:
+        numbers = [operator.index(value) for value in values]
+    except TypeError as error:
+        raise ContractError(f"{name} holds something that is not an integer: {error}") from error
+    limits = np.iinfo(dtype)
+    if numbers and (min(numbers) < limits.min or max(numbers) > limits.max):
+        raise ContractError(f"{name} has values outside {limits.min} to {limits.max}")
+    return np.array(numbers, dtype)
 
 
 def _converted(name: str, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -522,8 +539,7 @@ def update_tracked(
             written.
         StaleBufferError: the frame's lease has ended.
     """
-    addresses = np.asarray(addresses)
-    count = len(addresses)
+    count = np.size(addresses)
     rows = _TrackedRows(count=count, show_ids=show_ids)
     _set(rows, "addresses", _numbers("addresses", addresses, np.uint64, (count,)))
     _set(rows, "object_ids", _numbers("object_ids", object_ids, np.uint64, (count,)))
@@ -544,8 +560,7 @@ def remove_objects(frame: FrameMeta, addresses: npt.ArrayLike) -> None:
         ContractError: an address is not of this frame; nothing was removed.
         StaleBufferError: the frame's lease has ended.
     """
-    array = np.asarray(addresses)
-    array = _numbers("addresses", array, np.uint64, (array.size,))
+    array = _numbers("addresses", addresses, np.uint64, (np.size(addresses),))
     # An object's own user data may be freed here, so the GIL is always released.
     _call("sluice_remove_objects", False, frame.provider.block, frame.address, _pointer(array), len(array))
 

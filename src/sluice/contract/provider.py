@@ -27,7 +27,7 @@ from gi.repository import Gst
 
 from sluice.contract import gstref
 from sluice.contract._native import library as native_library
-from sluice.contract.layout import Layout, confirm, confirm_gst_meta, layout
+from sluice.contract.layout import BUILT_IN, LAYOUT_VARIABLE, Layout, confirm, confirm_gst_meta, layout, read_layout
 from sluice.errors import ContractError
 
 PROVIDER_VARIABLE = "SLUICE_PROVIDER"
@@ -337,9 +337,15 @@ def open_provider(name: str) -> Provider:
     """
     if name == "portable":
         library = native_library()
-        if layout().struct("NvDsObjectMeta").size != _PORTABLE_OBJECT_SIZE:
-            raise ContractError("the portable provider has the layout of DeepStream 9.0/9.1 only; unset SLUICE_LAYOUT")
-        return Provider("portable", str(library._name), library, library, "sluice_", layout())
+        portable = Provider("portable", str(library._name), library, library, "sluice_", layout())
+        compiled = read_layout(BUILT_IN).structs
+        for struct in layout().structs.values():
+            if struct.name in compiled and struct != compiled[struct.name]:
+                raise ContractError(
+                    f"{layout().origin} gives {struct.name} other fields than DeepStream 9.0/9.1, which is the only "
+                    f"layout of the portable provider; unset {LAYOUT_VARIABLE}"
+                )
+        return portable
     if name != "nvidia":
         raise ContractError(f"there is no metadata provider {name!r}; there are nvidia and portable")
     folder = _nvidia_folder(with_wheel=True)
@@ -356,7 +362,6 @@ def open_provider(name: str) -> Provider:
     return Provider("nvidia", str(folder / META_LIBRARY), meta, gst, "", layout())
 
 
-_PORTABLE_OBJECT_SIZE = 552
 _choice_lock = threading.Lock()
 _chosen: list[Provider] = []
 
