@@ -31,7 +31,7 @@ _GPROPERTIES: dict[str, tuple[Any, ...]] = {
     "stats": (
         Gst.Structure,
         "Statistics",
-        "Per stream: frames that left, and frames dropped because their pad is missing, not linked or has failed",
+        "Numbers per stream: src_N-frames-out and src_N-dropped (its pad is missing, not linked or has failed)",
         GObject.ParamFlags.READABLE,
     ),
 }
@@ -108,13 +108,11 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
 
     @guarded(failure=None)
     def do_get_property(self, _spec: GObject.ParamSpec) -> Gst.Structure:
-        structure = Gst.Structure.new_empty("sluicedemux-stats")
+        numbers = {}
         for number, stream in sorted(self._streams.items()):
-            counts = Gst.Structure.new_empty("stream")
-            counts.set_value("frames-out", GObject.Value(GObject.TYPE_UINT64, stream.frames))
-            counts.set_value("dropped", GObject.Value(GObject.TYPE_UINT64, stream.dropped))
-            structure.set_value(f"src_{number}", counts)
-        return structure
+            numbers[f"src_{number}-frames-out"] = stream.frames
+            numbers[f"src_{number}-dropped"] = stream.dropped
+        return events.numbers_structure("sluicedemux-stats", numbers)
 
     # Pads
 

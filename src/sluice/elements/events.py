@@ -229,6 +229,14 @@ def stream_eos_message(element: Gst.Element, source_id: int) -> Gst.Event:
     return Gst.Event.new_sink_message("stream-eos", Gst.Message.new_element(element, structure))
 
 
+def numbers_structure(name: str, numbers: dict[str, int]) -> Gst.Structure:
+    """Return a structure of uint64 fields, as elements give their statistics."""
+    structure = Gst.Structure.new_empty(name)
+    for field, number in numbers.items():
+        structure.set_value(field, GObject.Value(GObject.TYPE_UINT64, number))
+    return structure
+
+
 def answer(query: Gst.Query, **numbers: int) -> bool:
     """Write uint fields into a custom query's structure ("_" in a name stands for "-"); True, as a query function."""
     from sluice.contract import gstref

@@ -56,6 +56,7 @@ class SluiceMux(SourceTaskElement):
         self._head: set[str] = set()
         self._pipeline_eos = False
         self._upstream_latency = 0
+        self._released_discarded = 0
 
     # Properties
 
@@ -83,15 +84,18 @@ class SluiceMux(SourceTaskElement):
         self._batcher.wake()
 
     def _stats(self) -> Gst.Structure:
-        """Return frames in, out, discarded and late per stream, and the sums."""
-        inputs = sorted(self._inputs.values(), key=lambda entry: entry.number)
-        structure = Gst.Structure.new_empty("sluicemux-stats")
-        for entry in inputs:
-            structure.set_value(entry.pad.get_name(), entry.stats())
-        structure.set_value(
-            "batches", GObject.Value(GObject.TYPE_UINT64, self._builder.batches if self._builder else 0)
-        )
-        return structure
+        """Return the counts of every pad, in fields such as ``sink_0-frames-in``, the number of batches, and
+        the frames discarded with released pads.
+
+        Flat, since PyGObject's wrapper of a structure within a structure does not keep the outer one alive.
+        """
+        numbers = {
+            "batches": self._builder.batches if self._builder else 0,
+            "released-discarded": self._released_discarded,
+        }
+        for entry in sorted(self._inputs.values(), key=lambda entry: entry.number):
+            numbers |= {f"{entry.pad.get_name()}-{name}": count for name, count in entry.stats().items()}
+        return events.numbers_structure("sluicemux-stats", numbers)
 
     # States
 
@@ -117,6 +121,7 @@ class SluiceMux(SourceTaskElement):
         self.flow = Gst.FlowReturn.OK
         self._head.clear()
         self._pipeline_eos = False
+        self._released_discarded = 0
         for entry in self._inputs.values():
             entry.reset()
         self._builder.reset()
@@ -162,7 +167,7 @@ class SluiceMux(SourceTaskElement):
         entry = self._inputs.pop(pad, None)
         if entry is None:
             return
-        self._batcher.remove(entry.stream, (entry, None))
+        self._released_discarded += self._batcher.remove(entry.stream, (entry, None))
         pad.set_active(False)
         self.remove_pad(pad)
 
@@ -274,7 +279,7 @@ class SluiceMux(SourceTaskElement):
         step.frames.clear()
         if self.flow != Gst.FlowReturn.OK:
             for frame in frames:
-                frame.source.refused += 1
+                frame.source.refused_batched += 1
             return
         try:
             held = [self._builder.build(frames)]

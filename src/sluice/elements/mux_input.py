@@ -8,7 +8,7 @@ import gi
 
 gi.require_version("Gst", "1.0")
 gi.require_version("GstVideo", "1.0")
-from gi.repository import GObject, Gst, GstVideo
+from gi.repository import Gst, GstVideo
 
 from sluice.elements import events, queries
 from sluice.elements.batch_policy import Stream
@@ -73,6 +73,7 @@ class Input:
         self.stream_id = ""
         self.announced = False
         self.refused = 0
+        self.refused_batched = 0
         self.untimed = 0
         self.number_next = 0
         self.flushed()
@@ -135,20 +136,17 @@ class Input:
         )
         return frame, untimed
 
-    def stats(self) -> Gst.Structure:
-        """Return the pad's counts as a structure."""
+    def stats(self) -> dict[str, int]:
+        """Return the pad's counts by name."""
         counts = self.stream.counts
-        structure = Gst.Structure.new_empty("stream")
-        for name, number in (
-            ("frames-in", counts.frames_in),
-            ("frames-out", counts.frames_out - self.refused),
-            ("discarded", counts.discarded),
-            ("late", counts.late),
-            ("refused", self.refused),
-            ("untimed", self.untimed),
-        ):
-            structure.set_value(name, GObject.Value(GObject.TYPE_UINT64, number))
-        return structure
+        return {
+            "frames-in": counts.frames_in,
+            "frames-out": counts.frames_out - self.refused_batched,
+            "discarded": counts.discarded,
+            "late": counts.late,
+            "refused": self.refused + self.refused_batched,
+            "untimed": self.untimed,
+        }
 
 
 def _sender_time(buffer: Gst.Buffer) -> int:

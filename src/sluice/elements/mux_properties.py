@@ -122,7 +122,9 @@ GPROPERTIES: dict[str, tuple[Any, ...]] = {
     "stats": (
         Gst.Structure,
         "Statistics",
-        "Per pad: frames in, out, discarded (by flush, removal or stop), late, refused by downstream, untimed; batches",
+        "Numbers per pad: sink_N-frames-in, -frames-out, -discarded (by flush, removal, stop or lateness), -late, "
+        "-refused (by downstream), -untimed (without timestamp); batches, and "
+        "released-discarded: frames that were waiting at pads when these were released",
         GObject.ParamFlags.READABLE,
     ),
 }
