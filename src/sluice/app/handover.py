@@ -1,6 +1,6 @@
 """Gives a model that is a Python object a name, since an element's property can only hold text.
 
-The name is ``sluice.app.handover:object_N``; whoever loads models finds the object under it like any class in a module.
+The name is ``sluice.app.handover:Class_N``; whoever loads models finds the object under it like any class in a module.
 """
 
 import itertools
@@ -12,7 +12,7 @@ _numbers = itertools.count(1)
 
 def name_of(candidate: Any) -> str:
     """Return a new name for an object, good until `forget`."""
-    name = f"object_{next(_numbers)}"
+    name = f"{getattr(candidate, '__name__', type(candidate).__name__).strip('<>')}_{next(_numbers)}"
     _objects[name] = candidate
     return f"{__name__}:{name}"
 

@@ -12,6 +12,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GLib, Gst
 
+from sluice import errors
 from sluice.app.graph import Graph
 from sluice.app.gst import describe
 from sluice.app.options import Options
@@ -24,6 +25,7 @@ from sluice.errors import SluiceError
 _FINISHING = 1.2
 _STOPPING = 2.0
 _LOOK = 50 * Gst.MSECOND
+_HEARD = Gst.MessageType.ERROR | Gst.MessageType.WARNING | Gst.MessageType.LATENCY | Gst.MessageType.ELEMENT
 # How many texts of one kind a summary keeps; a camera that warns with every frame must not fill the memory.
 _MOST_TEXTS = 20
 _STREAM_ERROR = GLib.quark_to_string(Gst.StreamError.quark())
@@ -61,7 +63,7 @@ class Job:
         else:
             for stream, branch in zip(self._streams, self._graph.branches, strict=False):
                 stream.output = str(branch.path)
-        self._fatal: str | None = None
+        self._fatal: SluiceError | None = None
         self._broken_branches: set[int] = set()
         self._broker_done = self._graph.broker is None
         self._stop = threading.Event()
@@ -75,17 +77,18 @@ class Job:
         """Load the model, start the shared elements and then the sources.
 
         Raises:
+            ModelError: the model cannot be loaded.
             SluiceError: an element could not be started; a source that could not is a failed stream instead.
         """
         self._started = time.monotonic()
         pipeline = self._graph.pipeline
         if pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE:
             message = pipeline.get_bus().timed_pop_filtered(0, Gst.MessageType.ERROR)
-            text = _with_traceback(message) if message else "the pipeline could not be started"
-            self._summary.errors.append(text)
+            error = _as_exception(message) if message else SluiceError("the pipeline could not be started")
+            self._summary.errors.append(str(error))
             self._graph.close()
             self._done.set()
-            raise SluiceError(text)
+            raise error
         for index in range(len(self._streams)):
             if not self._graph.add_source(index):
                 self._fail(index, None)
@@ -100,7 +103,7 @@ class Job:
         while not self._done.wait(0.2):
             pass
         if self._fatal is not None:
-            raise SluiceError(self._fatal)
+            raise self._fatal
 
     def stop(self) -> None:
         """End every stream now, finish the files as far as that takes no longer than two seconds, and stop."""
@@ -132,9 +135,10 @@ class Job:
         bus = self._graph.pipeline.get_bus()
         try:
             while True:
-                message = bus.timed_pop(_LOOK)
-                if message is not None:
+                message = bus.timed_pop_filtered(_LOOK, _HEARD)
+                while message is not None:  # what was posted before the end is heard before the end
                     self._handle(message)
+                    message = bus.pop_filtered(_HEARD)
                 if self._fatal is not None or self._ended():
                     break
                 if deadline is None and self._stop.is_set():
@@ -144,7 +148,7 @@ class Job:
                 if deadline is not None and time.monotonic() > deadline:
                     break
         except BaseException as error:
-            self._fatal = f"{type(error).__name__}: {error}"
+            self._fatal = SluiceError(f"{type(error).__name__}: {error}")
             raise
         finally:
             self._finish()
@@ -164,7 +168,7 @@ class Job:
     def _handle_error(self, message: Gst.Message) -> None:
         place = self._graph.stream_of(message.src)
         if place is None or (place[0] == "branch" and self._graph.tiled):
-            self._fatal = _with_traceback(message)
+            self._fatal = _as_exception(message)
         elif place[0] == "source":
             self._fail(place[1], message)
         else:
@@ -188,12 +192,12 @@ class Job:
 
     def _fail(self, index: int, message: Gst.Message | None) -> None:
         """Note why a stream failed and let the mux go on without it."""
-        source, errors = self._graph.sources[index], self._streams[index].errors
-        if message is not None and len(errors) < _MOST_TEXTS:
+        source, noted = self._graph.sources[index], self._streams[index].errors
+        if message is not None and len(noted) < _MOST_TEXTS:
             text, debug = describe(message)
             if source.no_video:
                 text = "there is no video stream in it"
-            errors.append(redact(f"{source.source.shown}: {text}" + _reason(debug)))
+            noted.append(redact(f"{source.source.shown}: {text}" + _reason(debug)))
         self._in_background(source.end)
 
     def _end_all(self) -> None:
@@ -214,17 +218,16 @@ class Job:
 
     def _finish(self) -> None:
         for source, stream in zip(self._graph.sources, self._streams, strict=True):
-            damage = source.damage() if not self._summary.stopped else []
+            damage = source.damage() if source.ended and not self._summary.stopped else []
             stream.damaged = stream.damaged or bool(damage)
             stream.warnings += damage
         self._graph.close()
         self._count()
         for stream, source in zip(self._streams, self._graph.sources, strict=True):
-            if stream.frames_in == 0 and not stream.errors and not self._summary.stopped:
+            if stream.frames_in == 0 and not stream.errors and not self._summary.stopped and self._fatal is None:
                 stream.errors.append(f"{source.source.shown}: it delivered no frame")
         if self._fatal is not None:
-            self._fatal = redact(self._fatal)
-            self._summary.errors.append(self._fatal)
+            self._summary.errors.append(str(self._fatal))
         if self.queue is not None:
             self.queue.close()
         self._done.set()
@@ -244,11 +247,15 @@ class Job:
         self._summary.fps = frames / self._summary.seconds if self._summary.seconds else 0.0
 
 
-def _with_traceback(message: Gst.Message) -> str:
-    """Return an error's text, followed by the traceback where a Python exception is behind it."""
+def _as_exception(message: Gst.Message) -> SluiceError:
+    """Return an element's error as an exception: of our own class where one is behind it, else with its traceback."""
     text, debug = describe(message)
     text = f"{message.src.get_name()}: {text}"
-    return f"{text}\n{debug}" if "Traceback" in debug else text + _reason(debug)
+    details = message.parse_error_details()
+    kind = getattr(errors, details.get_string("exception") or "", None) if details is not None else None
+    if kind is not None:
+        return kind(redact(text))  # type: ignore[no-any-return]
+    return SluiceError(redact(f"{text}\n{debug}" if "Traceback" in debug else text + _reason(debug)))
 
 
 def _reason(debug: str) -> str:

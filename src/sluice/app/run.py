@@ -13,7 +13,7 @@ from typing import Any
 from sluice.app.pipeline import Pipeline
 from sluice.app.progress import show_progress
 from sluice.app.summary import Summary
-from sluice.errors import ConfigurationError, SluiceError
+from sluice.errors import ConfigurationError, ModelError, SluiceError
 
 OK, FAILED, WRONG_ARGUMENTS, INTERRUPTED = 0, 1, 2, 130
 
@@ -37,7 +37,7 @@ def run(sources: list[str], *, summary_file: Path | None = None, quiet: bool = F
         pipeline = Pipeline(sources, **options)
         with _terminate_as_interrupt():
             status = _run(pipeline, quiet)
-    except ConfigurationError as error:
+    except (ConfigurationError, ModelError) as error:
         print(f"sluice: {error}", file=sys.stderr)
         return WRONG_ARGUMENTS
     summary = pipeline.summary
@@ -50,7 +50,7 @@ def run(sources: list[str], *, summary_file: Path | None = None, quiet: bool = F
 def _run(pipeline: Pipeline, quiet: bool) -> int:
     try:
         job = pipeline.start()
-    except ConfigurationError:
+    except (ConfigurationError, ModelError):
         raise
     except SluiceError as error:
         print(f"sluice: {error}", file=sys.stderr)
