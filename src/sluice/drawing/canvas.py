@@ -1,5 +1,6 @@
 """A picture to draw on: its planes, filled and blended in place, whatever the pixel format."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import cv2
@@ -112,16 +113,14 @@ class Canvas:
         right, bottom = min(right, self.width), min(bottom, self.height)
         if left >= right or top >= bottom or color[3] == 0:
             return
-        values = components(color, self._matrix, self._full_range)
-        for pixels, (names, shift_x, shift_y) in self._planes:
-            region = pixels[
-                top >> shift_y : (bottom + shift_y) >> shift_y, left >> shift_x : (right + shift_x) >> shift_x
-            ]
-            plane_color = [values[name] for name in names]
+        values = _plane_values(color, *self.color_space)
+        for (pixels, (_, shift_x, shift_y)), value in zip(self._planes, values, strict=True):
+            y0, y1 = top >> shift_y, (bottom + shift_y) >> shift_y
+            x0, x1 = left >> shift_x, (right + shift_x) >> shift_x
             if color[3] == 255:
-                region[...] = plane_color if len(plane_color) > 1 else plane_color[0]
+                pixels[y0:y1, x0:x1] = value
             else:
-                _tint(region, plane_color, color[3])
+                _tint(pixels[y0:y1, x0:x1], value, color[3])
 
     def stamp(self, coverage: Bytes, left: int, top: int, color: Bytes4) -> Stamp:
         """Prepare a coverage map, uint8 [h, w] with 255 for fully covered, whose first pixel is (left, top)."""
@@ -172,10 +171,17 @@ def _packed_planes(packed: Bytes) -> list[Bytes]:
     return [packed[:, :, 0], packed[:, 0::2, 1], packed[:, 1::2, 1]]
 
 
-def _tint(region: Bytes, plane_color: list[int], alpha: int) -> None:
+@lru_cache(maxsize=4096)
+def _plane_values(color: Bytes4, pixel_format: str, matrix: Matrix, full_range: bool) -> tuple[Bytes, ...]:
+    """The colour as one pixel of each plane, uint8 [channels]."""
+    values = components(color, matrix, full_range)
+    return tuple(np.array([values[name] for name in names], np.uint8) for names, _, _ in FORMATS[pixel_format])
+
+
+def _tint(region: Bytes, color: Bytes, alpha: int) -> None:
     """Blend one colour over a region: every byte has a new value that depends on nothing else, so look it up."""
     before = np.arange(256)
-    for channel, value in enumerate(plane_color):
+    for channel, value in enumerate(color.tolist()):
         table = ((before * (255 - alpha) + value * alpha + 127) // 255).astype(np.uint8)
         region[:, :, channel] = cv2.LUT(region[:, :, channel], table)
 
