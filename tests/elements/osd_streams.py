@@ -101,12 +101,14 @@ class Stream:
         return sample
 
     def finish(self) -> list[Gst.Sample]:
-        """End the stream and return all samples that have not been pulled."""
+        """End the stream and return all samples that have not been pulled, once every sink has seen the end."""
         self.source.emit("end-of-stream")
         samples = []
         while (sample := self.sink.emit("try-pull-sample", WAIT)) is not None:
             samples.append(sample)
-        assert self.error() is None
+        message = self.pipeline.get_bus().timed_pop_filtered(WAIT, Gst.MessageType.EOS | Gst.MessageType.ERROR)
+        assert message is not None
+        assert message.type == Gst.MessageType.EOS, message.parse_error()
         return samples
 
     def error(self) -> str | None:

@@ -156,6 +156,19 @@ def test_a_frame_of_a_batch_that_others_hold_is_copied_and_only_that() -> None:
     assert (SurfaceBatch.of(out)[1].host_plane(0) != 100).any()
 
 
+def test_the_other_branch_of_a_tee_sees_an_undrawn_batch() -> None:
+    elements = "tee name=t ! queue ! sluiceosd ! queue ! fakesink async=false t. ! queue ! sluiceosd display-bbox=false"
+    copies = counters.copies()
+    with Stream(elements, surface_caps(4)) as stream:
+        stream.push(mixed_batch([raw_buffer(raw_caps(*shape)) for shape in MIXED]))
+        stream.play()
+        (sample,) = stream.finish()
+    assert counters.copies() == copies + len(MIXED)
+    other = SurfaceBatch.of(sample.get_buffer())
+    assert len(other) == len(MIXED)
+    assert all((plane == 100).all() for surface in other for plane in surface.host_planes())
+
+
 def test_a_view_that_a_model_still_holds_keeps_its_pixels() -> None:
     batch = mixed_batch([raw_buffer(raw_caps(*shape)) for shape in MIXED])
     view = SurfaceBatch.of(batch)[0].host_plane(0)
