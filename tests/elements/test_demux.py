@@ -1,0 +1,282 @@
+"""sluicedemux: the buffers that came in, each with its own metadata, events and end."""
+
+import gc
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gi
+import numpy as np
+import pytest
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
+Gst.init(None)
+
+from sluice.contract import bulk, counters, gstref
+from sluice.contract.metadata import BatchMeta, FrameMeta
+from sluice.elements import events, register
+
+register("sluicemux")
+register("sluicedemux")
+
+
+class Watch:
+    """A pipeline with mux m and demux d, sources behind identities i0, i1.., sinks f0, f1.."""
+
+    def __init__(self, line: str) -> None:
+        self.pipeline = Gst.parse_launch(line)
+        self.incoming: dict[int, list[tuple[int, int]]] = {}
+        self.outgoing: dict[int, list[tuple[int, int]]] = {}
+        self.references: Counter[int] = Counter()
+        self.events: dict[int, list[int]] = {}
+        self.look: Callable[[int, FrameMeta], None] = lambda stream, frame: None
+        for stream in range(8):
+            for prefix, pad, note in (("i", "src", self._in), ("f", "sink", self._out)):
+                element = self.pipeline.get_by_name(f"{prefix}{stream}")
+                if element is not None:
+                    kinds = Gst.PadProbeType.BUFFER | Gst.PadProbeType.EVENT_DOWNSTREAM
+                    element.get_static_pad(pad).add_probe(kinds, note, stream)
+
+    def _in(self, _pad: Gst.Pad, info: Gst.PadProbeInfo, stream: int) -> Gst.PadProbeReturn:
+        if info.type & Gst.PadProbeType.BUFFER:
+            buffer = info.get_buffer()
+            self.incoming.setdefault(stream, []).append((gstref.address(buffer), buffer.pts))
+        return Gst.PadProbeReturn.OK
+
+    def _out(self, _pad: Gst.Pad, info: Gst.PadProbeInfo, stream: int) -> Gst.PadProbeReturn:
+        if info.type & Gst.PadProbeType.BUFFER:
+            buffer = info.get_buffer()
+            # The wrapper holds one of them.
+            self.references[gstref.refcount(gstref.address(buffer)) - 1] += 1
+            self.outgoing.setdefault(stream, []).append((gstref.address(buffer), buffer.pts))
+            frames = BatchMeta.of(buffer).frames
+            assert len(frames) == 1
+            self.look(stream, frames[0])
+        else:
+            self.events.setdefault(stream, []).append(events.event_type(info.get_event()))
+        return Gst.PadProbeReturn.OK
+
+    def run(self) -> None:
+        self.pipeline.set_state(Gst.State.PLAYING)
+        kinds = Gst.MessageType.EOS | Gst.MessageType.ERROR
+        message = self.pipeline.get_bus().timed_pop_filtered(20 * Gst.SECOND, kinds)
+        assert message is not None, "neither EOS nor an error within 20 s"
+        assert message.type == Gst.MessageType.EOS, message.parse_error()
+
+    def stats(self) -> dict[str, int]:
+        structure = self.pipeline.get_by_name("d").get_property("stats")
+        names = [structure.nth_field_name(index) for index in range(structure.n_fields())]
+        return {name: structure.get_value(name) for name in names}
+
+
+@pytest.fixture
+def watch() -> Iterator[Callable[[str], Watch]]:
+    made: list[Watch] = []
+
+    def make(line: str) -> Watch:
+        made.append(Watch(line))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.pipeline.set_state(Gst.State.NULL)
+
+
+CAPS = ["format=I420,width=64,height=48,framerate=30/1", "format=RGB,width=33,height=17,framerate=10/1"]
+
+
+def line(frames: list[int], *, outputs: list[int], mux: str = "batch-size=4", between: str = "") -> str:
+    sources = "".join(
+        f"videotestsrc num-buffers={count} ! video/x-raw,{CAPS[stream % 2]} ! identity name=i{stream} ! "
+        f"m.sink_{stream} "
+        for stream, count in enumerate(frames)
+    )
+    sinks = "".join(f"d.src_{stream} ! queue ! fakesink name=f{stream} async=false " for stream in outputs)
+    return f"sluicemux name=m {mux} ! {between} sluicedemux name=d {sources} {sinks}"
+
+
+def test_the_very_buffers_come_out(watch: Callable[[str], Watch]) -> None:
+    before = counters.copies()
+    seen = watch(line([40, 25], outputs=[0, 1]))
+    seen.run()
+    assert seen.outgoing == seen.incoming
+    assert seen.references == {1: 65}
+    assert counters.copies() == before
+    assert seen.stats() == {"src_0-frames-out": 40, "src_0-dropped": 0, "src_1-frames-out": 25, "src_1-dropped": 0}
+
+
+def test_each_pad_has_its_stream_s_caps_segment_and_end(watch: Callable[[str], Watch]) -> None:
+    seen = watch(line([12, 5], outputs=[0, 1]))
+    seen.run()
+    for stream, text in enumerate(CAPS):
+        caps = seen.pipeline.get_by_name(f"f{stream}").get_static_pad("sink").get_current_caps()
+        assert caps.is_subset(Gst.Caps.from_string(f"video/x-raw,{text}"))
+        assert caps.get_features(0).contains("memory:SystemMemory")
+        own = [kind for kind in seen.events[stream] if kind in BEGIN_AND_END]
+        assert own == BEGIN_AND_END
+
+
+BEGIN_AND_END = [
+    int(kind) for kind in (Gst.EventType.STREAM_START, Gst.EventType.CAPS, Gst.EventType.SEGMENT, Gst.EventType.EOS)
+]
+
+
+def test_a_stream_ends_before_the_others(watch: Callable[[str], Watch]) -> None:
+    text = line([5, -1], outputs=[0, 1])
+    seen = watch(text)
+    seen.pipeline.set_state(Gst.State.PLAYING)
+    eventually(lambda: Gst.EventType.EOS in seen.events.get(0, []))
+    count = len(seen.outgoing[1])
+    eventually(lambda: len(seen.outgoing[1]) > count + 10)
+    assert len(seen.outgoing[0]) == 5
+
+
+def eventually(condition: Callable[[], Any], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "did not come true"
+        time.sleep(0.005)
+
+
+def test_frames_without_a_pad_are_dropped_and_counted(watch: Callable[[str], Watch]) -> None:
+    seen = watch(line([9, 4, 6], outputs=[1]))
+    seen.run()
+    names = ("src_0-dropped", "src_1-frames-out", "src_2-dropped")
+    # The only sink's stream ends before the others, and with it the pipeline.
+    eventually(lambda: [seen.stats().get(name) for name in names] == [9, 4, 6])
+
+
+def test_a_pad_requested_while_playing_begins_properly(watch: Callable[[str], Watch]) -> None:
+    seen = watch(line([-1, -1], outputs=[1]))
+    seen.pipeline.set_state(Gst.State.PLAYING)
+    eventually(lambda: len(seen.outgoing.get(1, [])) > 3)
+    sink = Gst.ElementFactory.make("fakesink")
+    sink.set_property("async", False)
+    kinds: list[int] = []
+
+    def note(_pad: Gst.Pad, info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:
+        buffered = bool(info.type & Gst.PadProbeType.BUFFER)
+        kinds.append(0 if buffered else events.event_type(info.get_event()))
+        return Gst.PadProbeReturn.OK
+
+    sink.get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER | Gst.PadProbeType.EVENT_DOWNSTREAM, note)
+    seen.pipeline.add(sink)
+    sink.sync_state_with_parent()
+    demux = seen.pipeline.get_by_name("d")
+    pad = demux.request_pad_simple("src_0")
+    pad.link(sink.get_static_pad("sink"))
+    eventually(lambda: kinds.count(0) > 3)
+    assert kinds[:3] == BEGIN_AND_END[:3]
+    pad.unlink(sink.get_static_pad("sink"))
+    demux.release_request_pad(pad)
+    sink.set_state(Gst.State.NULL)
+    dropped = seen.stats()["src_0-dropped"]
+    eventually(lambda: seen.stats()["src_0-dropped"] > dropped)
+
+
+def test_metadata_comes_out_equal(watch: Callable[[str], Watch]) -> None:
+    """Objects in the same order, with parents before and behind their children, displays, classifiers, user data."""
+    seen = watch(line([3, 2], outputs=[0, 1]))
+    wrote: dict[tuple[int, int], Any] = {}
+
+    def describe(frame: FrameMeta) -> Any:
+        objects = frame.objects
+        place = {item.address: index for index, item in enumerate(objects)}
+        return [
+            (
+                item.class_id,
+                item.label,
+                item.box,
+                place.get(item.parent.address) if item.parent else None,
+                [
+                    (classifier.classifier_type, [label.label for label in classifier.labels])
+                    for classifier in item.classifiers
+                ],
+            )
+            for item in objects
+        ] + [[rect.width for rect in display.rects] for display in frame.display_metas]
+
+    def write(_pad: Gst.Pad, info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:
+        for frame in BatchMeta.of(info.get_buffer()).frames:
+            count = 4 + frame.pad_index
+            boxes = np.arange(count * 4, dtype=np.float32).reshape(count, 4) + 1 + frame.frame_num
+            labels = [f"{frame.pad_index}-{frame.frame_num}-{index}" for index in range(count)]
+            ids = np.arange(count, dtype=np.int32)
+            bulk.write_objects(frame, boxes, np.full(count, 0.5, np.float32), ids, labels, unique_id=3)
+            objects = frame.objects
+            objects[0].parent = objects[2]
+            objects[3].parent = objects[1]
+            for name in ("colour", "make"):
+                objects[1].add_classifier(4, name).add_label(f"{name}-label", class_id=0, probability=0.9)
+            for width in (5, 6):
+                display = frame.add_display()
+                display.num_rects = 1
+                display.rects[0].width = width
+            wrote[frame.pad_index, frame.frame_num] = describe(frame)
+        return Gst.PadProbeReturn.OK
+
+    read: dict[tuple[int, int], Any] = {}
+
+    def look(stream: int, frame: FrameMeta) -> None:
+        read[stream, frame.frame_num] = describe(frame)
+        assert (frame.pad_index, frame.batch_id, frame.infer_done) == (stream, 0, 1)
+
+    seen.look = look
+    seen.pipeline.get_by_name("d").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, write)
+    seen.run()
+    assert len(read) == 5
+    assert read == wrote
+
+
+def test_two_demuxes_on_one_batch_do_not_meet(watch: Callable[[str], Watch]) -> None:
+    seen = watch(
+        line([10], outputs=[], between="tee name=t ! queue !")
+        + "t. ! queue ! sluicedemux name=e d.src_0 ! queue ! fakesink name=f0 async=false "
+        "e.src_0 ! queue ! fakesink name=f1 async=false"
+    )
+    seen.run()
+    assert [pts for _, pts in seen.outgoing[0]] == [pts for _, pts in seen.outgoing[1]]
+    assert not set(seen.outgoing[0]) & set(seen.outgoing[1])
+    assert set(seen.references) == {1}
+
+
+def test_a_failing_branch_leaves_the_others_alone(watch: Callable[[str], Watch]) -> None:
+    seen = watch(line([50, 50], outputs=[0, 1]))
+    sink = seen.pipeline.get_by_name("d").get_static_pad("src_0").get_peer()
+    sink.set_chain_function_full(lambda pad, parent, buffer: Gst.FlowReturn.EOS, None)
+    seen.pipeline.set_state(Gst.State.PLAYING)
+    eventually(lambda: len(seen.outgoing.get(1, [])) == 50)
+    stats = seen.stats()
+    assert stats["src_0-frames-out"] == 1
+    assert stats["src_0-dropped"] == 49
+
+
+def test_a_batch_without_metadata_is_refused(watch: Callable[[str], Watch]) -> None:
+    pipeline = Gst.parse_launch(
+        "appsrc name=a caps=video/x-raw(memory:SluiceSurface),batch-size=1 format=time ! sluicedemux name=d d.src_0 ! "
+        "fakesink async=false"
+    )
+    pipeline.set_state(Gst.State.PLAYING)
+    pipeline.get_by_name("a").emit("push-buffer", Gst.Buffer.new_allocate(None, 4, None))
+    message = pipeline.get_bus().timed_pop_filtered(5 * Gst.SECOND, Gst.MessageType.ERROR)
+    pipeline.set_state(Gst.State.NULL)
+    assert message.src.get_name() == "d"
+    assert "NvDsBatchMeta" in message.parse_error()[0].message
+
+
+def test_elements_are_finalised_after_use() -> None:
+    gone = []
+    for _ in range(20):
+        pipeline = Gst.parse_launch(line([2, 3], outputs=[0, 1]))
+        gone.append(weakref.ref(pipeline.get_by_name("d")))
+        pipeline.set_state(Gst.State.PLAYING)
+        message = pipeline.get_bus().timed_pop_filtered(10 * Gst.SECOND, Gst.MessageType.EOS)
+        pipeline.set_state(Gst.State.NULL)
+        assert message is not None
+        del pipeline, message
+    eventually(lambda: gc.collect() >= 0 and [ref() for ref in gone] == [None] * 20)
+    assert counters.read().live_frames == 0
