@@ -26,9 +26,9 @@ def test_round_trip(frame, network, how):
 @pytest.mark.parametrize(("frame", "network"), SIZES)
 def test_the_frame_fills_its_rectangle_inside_the_input(frame, network, how):
     box = Letterbox.fit(frame, network, how)
-    assert 0 <= box.left
+    assert box.left >= 0
     assert box.left + box.width <= network[0]
-    assert 0 <= box.top
+    assert box.top >= 0
     assert box.top + box.height <= network[1]
     assert min(box.width, box.height) >= 1
     corners = box.to_network(np.array([[0, 0, *frame]], np.float32))[0]
