@@ -147,7 +147,7 @@ def test_frames_of_any_format_lie_in_their_tiles_in_any_format(output: str) -> N
         tile = picture[source // 2 * 240 : source // 2 * 240 + 240, source % 2 * 320 : source % 2 * 320 + 320]
         # Neighbouring tiles share no chroma sample, so even the outermost pixels have the right colour.
         assert np.abs(tile.astype(int) - COLORS[source][:3]).max() <= 5
-    assert sample.get_caps().get_structure(0).get_fraction("framerate") == (True, 25, 1)
+    assert sample.get_caps()[0].get_fraction("framerate") == (True, 25, 1)
 
 
 @pytest.mark.parametrize("full_range", [False, True])
