@@ -8,7 +8,9 @@ Exactly one provider owns ``NvDsMeta`` in a process. `provider` chooses it once,
 * ``nvidia``: as above, and also the libraries of the wheel ``nvidia-deepstream-videodecode-cu13``;
 * ``portable``: Sluice's own, refused where NVIDIA's library is mapped.
 
-Every call releases the GIL, because it may wait for the batch's meta lock.
+No call waits for a batch's meta lock with the GIL: acquire and add functions try the lock first, which spares them the
+wait for the GIL beside busy Python threads, and release the GIL when it is taken. Functions that may free somebody's
+user data always release it.
 """
 
 import ctypes
@@ -26,6 +28,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.contract import gstref
+from sluice.contract._locked import call
 from sluice.contract._native import library as native_library
 from sluice.contract.layout import BUILT_IN, LAYOUT_VARIABLE, Layout, confirm, confirm_gst_meta, layout, read_layout
 from sluice.errors import ContractError
@@ -40,38 +43,44 @@ GST_LIBRARY = "libnvdsgst_meta.so"
 _POINTER = ctypes.c_void_p
 _GST_META_INFO_SIZE = 16  # GstMetaInfo {GType api; GType type; gsize size; ...}
 
-# Symbol: (result, number of pointer arguments).
-_ACQUIRE = ("frame", "obj", "classifier", "label_info", "display", "user")
-_FUNCTIONS: dict[str, tuple[Any, int]] = {
-    "nvds_batch_meta_copy_func": (_POINTER, 2),
-    "nvds_batch_meta_release_func": (None, 2),
-    "nvds_acquire_meta_lock": (None, 1),
-    "nvds_release_meta_lock": (None, 1),
-    "nvds_add_frame_meta_to_batch": (None, 2),
-    "nvds_add_obj_meta_to_frame": (None, 3),
-    "nvds_add_display_meta_to_frame": (None, 2),
-    "nvds_add_classifier_meta_to_object": (None, 2),
-    "nvds_add_label_info_meta_to_classifier": (None, 2),
-    "nvds_add_user_meta_to_batch": (None, 2),
-    "nvds_add_user_meta_to_frame": (None, 2),
-    "nvds_add_user_meta_to_obj": (None, 2),
-    "nvds_remove_frame_meta_from_batch": (None, 2),
-    "nvds_remove_obj_meta_from_frame": (None, 2),
-    "nvds_remove_display_meta_from_frame": (None, 2),
-    "nvds_remove_classifier_meta_from_obj": (None, 2),
-    "nvds_remove_label_info_meta_from_classifier": (None, 2),
-    "nvds_remove_user_meta_from_batch": (None, 2),
-    "nvds_remove_user_meta_from_frame": (None, 2),
-    "nvds_remove_user_meta_from_object": (None, 2),
-    "nvds_clear_frame_meta_list": (None, 2),
-    "nvds_clear_obj_meta_list": (None, 2),
-    "nvds_clear_classifier_meta_list": (None, 2),
-    "nvds_clear_label_info_meta_list": (None, 2),
-    "nvds_clear_batch_user_meta_list": (None, 2),
-    "nvds_clear_frame_user_meta_list": (None, 2),
-    "nvds_clear_obj_user_meta_list": (None, 2),
-    "nvds_copy_frame_meta": (None, 2),
-    **{f"nvds_acquire_{kind}_meta_from_pool": (_POINTER, 1) for kind in _ACQUIRE},
+# Method: (symbol, number of arguments). These take the meta lock for a moment and call nobody back.
+_SHORT = {
+    "acquire_frame": ("nvds_acquire_frame_meta_from_pool", 1),
+    "acquire_object": ("nvds_acquire_obj_meta_from_pool", 1),
+    "acquire_classifier": ("nvds_acquire_classifier_meta_from_pool", 1),
+    "acquire_label": ("nvds_acquire_label_info_meta_from_pool", 1),
+    "acquire_display": ("nvds_acquire_display_meta_from_pool", 1),
+    "acquire_user": ("nvds_acquire_user_meta_from_pool", 1),
+    "add_frame": ("nvds_add_frame_meta_to_batch", 2),
+    "add_object": ("nvds_add_obj_meta_to_frame", 3),
+    "add_display": ("nvds_add_display_meta_to_frame", 2),
+    "add_classifier": ("nvds_add_classifier_meta_to_object", 2),
+    "add_label": ("nvds_add_label_info_meta_to_classifier", 2),
+    "add_user_to_batch": ("nvds_add_user_meta_to_batch", 2),
+    "add_user_to_frame": ("nvds_add_user_meta_to_frame", 2),
+    "add_user_to_object": ("nvds_add_user_meta_to_obj", 2),
+}
+
+# These may free or copy user data, or wait: called without the GIL. The clear functions take a list as second argument.
+_RELEASING = {
+    "remove_object": ("nvds_remove_obj_meta_from_frame", 2),
+    "remove_display": ("nvds_remove_display_meta_from_frame", 2),
+    "remove_classifier": ("nvds_remove_classifier_meta_from_obj", 2),
+    "remove_label": ("nvds_remove_label_info_meta_from_classifier", 2),
+    "remove_user_from_batch": ("nvds_remove_user_meta_from_batch", 2),
+    "remove_user_from_frame": ("nvds_remove_user_meta_from_frame", 2),
+    "remove_user_from_object": ("nvds_remove_user_meta_from_object", 2),
+    "copy_frame": ("nvds_copy_frame_meta", 2),
+    "lock": ("nvds_acquire_meta_lock", 1),
+    "unlock": ("nvds_release_meta_lock", 1),
+    "_remove_frame": ("nvds_remove_frame_meta_from_batch", 2),
+    "_clear_frames": ("nvds_clear_frame_meta_list", 2),
+    "_clear_objects": ("nvds_clear_obj_meta_list", 2),
+    "_clear_classifiers": ("nvds_clear_classifier_meta_list", 2),
+    "_clear_labels": ("nvds_clear_label_info_meta_list", 2),
+    "_clear_batch_users": ("nvds_clear_batch_user_meta_list", 2),
+    "_clear_frame_users": ("nvds_clear_frame_user_meta_list", 2),
+    "_clear_object_users": ("nvds_clear_obj_user_meta_list", 2),
 }
 
 
@@ -81,6 +90,39 @@ class Provider:
     A provider made by `open_provider` serves bare batches; only the one of `provider` may touch buffers.
     """
 
+    acquire_frame: Callable[[int], int]
+    acquire_object: Callable[[int], int]
+    acquire_classifier: Callable[[int], int]
+    acquire_label: Callable[[int], int]
+    acquire_display: Callable[[int], int]
+    acquire_user: Callable[[int], int]
+    add_frame: Callable[[int, int], int]
+    add_object: Callable[[int, int, int], int]
+    add_display: Callable[[int, int], int]
+    add_classifier: Callable[[int, int], int]
+    add_label: Callable[[int, int], int]
+    add_user_to_batch: Callable[[int, int], int]
+    add_user_to_frame: Callable[[int, int], int]
+    add_user_to_object: Callable[[int, int], int]
+    remove_object: Callable[[int, int], None]
+    remove_display: Callable[[int, int], None]
+    remove_classifier: Callable[[int, int], None]
+    remove_label: Callable[[int, int], None]
+    remove_user_from_batch: Callable[[int, int], None]
+    remove_user_from_frame: Callable[[int, int], None]
+    remove_user_from_object: Callable[[int, int], None]
+    copy_frame: Callable[[int, int], None]
+    lock: Callable[[int], None]
+    unlock: Callable[[int], None]
+    _remove_frame: Callable[[int, int], None]
+    _clear_frames: Callable[[int, int], None]
+    _clear_objects: Callable[[int, int], None]
+    _clear_classifiers: Callable[[int, int], None]
+    _clear_labels: Callable[[int, int], None]
+    _clear_batch_users: Callable[[int, int], None]
+    _clear_frame_users: Callable[[int, int], None]
+    _clear_object_users: Callable[[int, int], None]
+
     def __init__(self, name: str, path: str, meta: ctypes.CDLL, gst: ctypes.CDLL, prefix: str, table: Layout) -> None:
         """Bind the functions of `meta` and `gst` (which may be one library) and confirm the layout."""
         self.name = name
@@ -88,56 +130,38 @@ class Provider:
         self.layout = table
         self._meta, self._gst, self._prefix = meta, gst, prefix
         self._owner = False
+        # With the GIL: these take no lock that anybody holds while he wants the GIL.
+        meta_holding, gst_holding = (ctypes.PyDLL(lib._name, handle=lib._handle) for lib in (meta, gst))
         try:
-            calls = {
-                symbol: self._bind(meta, symbol, result, [_POINTER] * count)
-                for symbol, (result, count) in _FUNCTIONS.items()
-            }
-            self._create = self._bind(meta, "nvds_create_batch_meta", _POINTER, [ctypes.c_uint])
-            self._destroy = self._bind(meta, "nvds_destroy_batch_meta", ctypes.c_int, [_POINTER])
-            self._user_type = self._bind(meta, "nvds_get_user_meta_type", ctypes.c_int, [_POINTER])
-            self._add_meta = self._bind(gst, "gst_buffer_add_nvds_meta", _POINTER, [_POINTER] * 5)
-            self._find = self._bind(gst, "gst_buffer_get_nvds_batch_meta", _POINTER, [_POINTER])
+            self._create = self._bind(meta_holding, "nvds_create_batch_meta", _POINTER, [ctypes.c_uint])
+            self._user_type = self._bind(meta_holding, "nvds_get_user_meta_type", ctypes.c_int, [_POINTER])
+            self._add_meta = self._bind(gst_holding, "gst_buffer_add_nvds_meta", _POINTER, [_POINTER] * 5)
+            self._find = self._bind(gst_holding, "gst_buffer_get_nvds_batch_meta", _POINTER, [_POINTER])
             self._register = self._bind(gst, "nvds_meta_get_info", _POINTER, [])
+            self._destroy = self._bind(meta, "nvds_destroy_batch_meta", ctypes.c_int, [_POINTER])
+            self._copy = self._bind(meta, "nvds_batch_meta_copy_func", _POINTER, [_POINTER] * 2)
+            for method, (symbol, count) in _RELEASING.items():
+                setattr(self, method, self._bind(meta, symbol, None, [_POINTER] * count))
+            self._confirm_layout()
+            self.block = self._make_block()
+            for method, (symbol, count) in _SHORT.items():
+                setattr(self, method, self._short(symbol, count))
         except AttributeError as error:
             raise ContractError(f"{path} is not a metadata library of DeepStream 9: {error}") from error
-        self._bind_methods(calls)
-        self._copy = calls["nvds_batch_meta_copy_func"]
-        self._confirm_layout()
-        self.block = self._make_block()
 
     def _bind(self, lib: ctypes.CDLL, symbol: str, result: Any, arguments: list[Any]) -> Callable[..., Any]:
         function = getattr(lib, self._prefix + symbol)
         function.restype, function.argtypes = result, arguments
         return function  # type: ignore[no-any-return]
 
-    def _bind_methods(self, calls: dict[str, Callable[..., Any]]) -> None:
-        self.acquire_frame: Callable[[int], int] = calls["nvds_acquire_frame_meta_from_pool"]
-        self.acquire_object: Callable[[int], int] = calls["nvds_acquire_obj_meta_from_pool"]
-        self.acquire_classifier: Callable[[int], int] = calls["nvds_acquire_classifier_meta_from_pool"]
-        self.acquire_label: Callable[[int], int] = calls["nvds_acquire_label_info_meta_from_pool"]
-        self.acquire_display: Callable[[int], int] = calls["nvds_acquire_display_meta_from_pool"]
-        self.acquire_user: Callable[[int], int] = calls["nvds_acquire_user_meta_from_pool"]
-        self.add_frame: Callable[[int, int], None] = calls["nvds_add_frame_meta_to_batch"]
-        self.add_object: Callable[[int, int, int], None] = calls["nvds_add_obj_meta_to_frame"]
-        self.add_display: Callable[[int, int], None] = calls["nvds_add_display_meta_to_frame"]
-        self.add_classifier: Callable[[int, int], None] = calls["nvds_add_classifier_meta_to_object"]
-        self.add_label: Callable[[int, int], None] = calls["nvds_add_label_info_meta_to_classifier"]
-        self.add_user_to_batch: Callable[[int, int], None] = calls["nvds_add_user_meta_to_batch"]
-        self.add_user_to_frame: Callable[[int, int], None] = calls["nvds_add_user_meta_to_frame"]
-        self.add_user_to_object: Callable[[int, int], None] = calls["nvds_add_user_meta_to_obj"]
-        self.remove_frame: Callable[[int, int], None] = calls["nvds_remove_frame_meta_from_batch"]
-        self.remove_object: Callable[[int, int], None] = calls["nvds_remove_obj_meta_from_frame"]
-        self.remove_display: Callable[[int, int], None] = calls["nvds_remove_display_meta_from_frame"]
-        self.remove_classifier: Callable[[int, int], None] = calls["nvds_remove_classifier_meta_from_obj"]
-        self.remove_label: Callable[[int, int], None] = calls["nvds_remove_label_info_meta_from_classifier"]
-        self.remove_user_from_batch: Callable[[int, int], None] = calls["nvds_remove_user_meta_from_batch"]
-        self.remove_user_from_frame: Callable[[int, int], None] = calls["nvds_remove_user_meta_from_frame"]
-        self.remove_user_from_object: Callable[[int, int], None] = calls["nvds_remove_user_meta_from_object"]
-        self.copy_frame: Callable[[int, int], None] = calls["nvds_copy_frame_meta"]
-        self.lock: Callable[[int], None] = calls["nvds_acquire_meta_lock"]
-        self.unlock: Callable[[int], None] = calls["nvds_release_meta_lock"]
-        self._clear = calls
+    def _short(self, symbol: str, count: int) -> Callable[..., int]:
+        function = ctypes.cast(getattr(self._meta, self._prefix + symbol), _POINTER).value
+        rest = (None,) * (3 - count)
+
+        def short_call(*arguments: int) -> int:
+            return call("sluice_single_call", True, self.block, function, *arguments, *rest)
+
+        return short_call
 
     def _confirm_layout(self) -> None:
         batch = self._create(1)
@@ -185,43 +209,50 @@ class Provider:
         """Return a deep copy of a batch, as a copied buffer gets it: what is added at the front comes out reversed."""
         return int(self._copy(batch, None))
 
+    def remove_frame(self, batch: int, frame: int) -> None:
+        """Remove a frame, its display metas one by one first: NVIDIA's clear function damages the object pool."""
+        self.clear_displays(frame)
+        self._remove_frame(batch, frame)
+
     def clear_frames(self, batch: int) -> None:
-        """Remove all frames of a batch."""
-        self._clear_list("nvds_clear_frame_meta_list", batch, "NvDsBatchMeta.frame_meta_list")
+        """Remove all frames of a batch; see `remove_frame`."""
+        link = self._head(batch, "NvDsBatchMeta.frame_meta_list")
+        while link:
+            frame, link = (ctypes.c_size_t * 2).from_address(link)
+            self.clear_displays(frame)
+        self._clear_frames(batch, self._head(batch, "NvDsBatchMeta.frame_meta_list"))
 
     def clear_objects(self, frame: int) -> None:
         """Remove all objects of a frame."""
-        self._clear_list("nvds_clear_obj_meta_list", frame, "NvDsFrameMeta.obj_meta_list")
+        self._clear_objects(frame, self._head(frame, "NvDsFrameMeta.obj_meta_list"))
 
     def clear_classifiers(self, obj: int) -> None:
         """Remove all classifier results of an object."""
-        self._clear_list("nvds_clear_classifier_meta_list", obj, "NvDsObjectMeta.classifier_meta_list")
+        self._clear_classifiers(obj, self._head(obj, "NvDsObjectMeta.classifier_meta_list"))
 
     def clear_labels(self, classifier: int) -> None:
         """Remove all labels of a classifier result."""
-        self._clear_list("nvds_clear_label_info_meta_list", classifier, "NvDsClassifierMeta.label_info_list")
+        self._clear_labels(classifier, self._head(classifier, "NvDsClassifierMeta.label_info_list"))
 
     def clear_batch_users(self, batch: int) -> None:
         """Remove all user metas of a batch."""
-        self._clear_list("nvds_clear_batch_user_meta_list", batch, "NvDsBatchMeta.batch_user_meta_list")
+        self._clear_batch_users(batch, self._head(batch, "NvDsBatchMeta.batch_user_meta_list"))
 
     def clear_frame_users(self, frame: int) -> None:
         """Remove all user metas of a frame."""
-        self._clear_list("nvds_clear_frame_user_meta_list", frame, "NvDsFrameMeta.frame_user_meta_list")
+        self._clear_frame_users(frame, self._head(frame, "NvDsFrameMeta.frame_user_meta_list"))
 
     def clear_object_users(self, obj: int) -> None:
         """Remove all user metas of an object."""
-        self._clear_list("nvds_clear_obj_user_meta_list", obj, "NvDsObjectMeta.obj_user_meta_list")
+        self._clear_object_users(obj, self._head(obj, "NvDsObjectMeta.obj_user_meta_list"))
 
     def clear_displays(self, frame: int) -> None:
-        """Remove all display metas of a frame, one by one: NVIDIA's clear function damages the object pool."""
-        head = frame + self.layout.offset("NvDsFrameMeta.display_meta_list")
-        while link := ctypes.c_size_t.from_address(head).value:
+        """Remove all display metas of a frame; see `remove_frame`."""
+        while link := self._head(frame, "NvDsFrameMeta.display_meta_list"):
             self.remove_display(frame, ctypes.c_size_t.from_address(link).value)
 
-    def _clear_list(self, symbol: str, owner: int, path: str) -> None:
-        head = ctypes.c_size_t.from_address(owner + self.layout.offset(path)).value
-        self._clear[symbol](owner, head)
+    def _head(self, owner: int, path: str) -> int:
+        return ctypes.c_size_t.from_address(owner + self.layout.offset(path)).value
 
     def user_meta_type(self, text: str) -> int:
         """Return the meta type of a descriptor such as ``"ACME.SCORE"``; the number is good in this process only."""

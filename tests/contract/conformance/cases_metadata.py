@@ -140,9 +140,20 @@ def test_clearing(batch, frame, pools):
     assert (frame.objects, frame.display_metas, frame.num_objects) == ([], [], 0)
     counts = pools(batch)
     assert all(counts[name][2] == 0 for name in counts if name != "frame_meta_pool")
+    assert len(batch.frames) == 2
+
+
+def test_removed_frames_take_their_display_metas_along(batch, pools):
+    for frame in batch.frames:
+        frame.add_display()
+        frame.add_object()
+        frame.uri, frame.sensor_id, frame.sensor_name = "rtsp://camera", "7", "Gate"
+    provider().remove_frame(batch.address, batch.frames[0].address)
+    assert pools(batch)["display_meta_pool"] == (8, 7, 1)
+    assert [frame.batch_id for frame in batch.frames] == [1]
     provider().clear_frames(batch.address)
     assert (batch.frames, batch.num_frames) == ([], 0)
-    assert pools(batch)["frame_meta_pool"][2] == 0
+    assert all(used == 0 for _, _, used in pools(batch).values())
 
 
 def test_clearing_the_inner_lists(batch, frame, pools):
@@ -169,6 +180,7 @@ def test_clearing_the_inner_lists(batch, frame, pools):
 def test_a_copied_buffer_has_a_deep_copy(buffer, batch, frame, copied):
     frame.infer_done = True
     frame.pipeline_width = 640
+    frame.sensor_name = "Gate"
     frame.misc = (1, -2, 3, 4)
     batch.misc = (31, 0, 0, 9)
     child_first = frame.add_object()
@@ -191,6 +203,7 @@ def test_a_copied_buffer_has_a_deep_copy(buffer, batch, frame, copied):
     twin = copy.frames[0]
     assert (twin.batch_id, twin.frame_num, twin.buf_pts, twin.infer_done, twin.misc) == (0, 100, 0, True, (1, -2, 3, 4))
     assert twin.pipeline_width == 0
+    assert twin.sensor_name == "Gate"
     assert [obj.label for obj in twin.objects] == ["child", ""], "the list comes out reversed"
     obj = twin.objects[0]
     assert (obj.box, obj.detector_box, obj.rotation) == ((1, 2, 3, 4), (5, 6, 7, 8), 30.0)

@@ -13,12 +13,13 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.contract import gstref
-from sluice.contract.bulk import LabelTable, fill_frames, read_objects, write_objects
+from sluice.contract.bulk import FRAME_ROW, LabelTable, fill_frames, read_objects, write_objects
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.contract.provider import provider
 from sluice.contract.user_meta import attach_object, attach_text, payload
 
 BUFFERS = 100_000
+FRAME = np.zeros(1, FRAME_ROW)
 LABELS = LabelTable(["one", "two"])
 BOXES, SCORES, CLASSES = np.ones((2, 4), np.float32), np.ones(2, np.float32), np.array([0, 1], np.int32)
 
@@ -60,13 +61,19 @@ def play(pipeline: Gst.Pipeline, seconds: int = 240) -> None:
 
 
 def new_batch(buffer: Gst.Buffer) -> None:
+    """Attach a batch of one frame; its text tells the ledger, on either provider, that the batch is alive."""
     with Lease() as lease:
-        fill_frames(BatchMeta.attach(buffer, 1, lease), [(0,) * 9])
+        batch = BatchMeta.attach(buffer, 1, lease)
+        fill_frames(batch, FRAME)
+        attach_text(batch, 9000, "text")
 
 
 @pytest.mark.timeout(280)
 def test_two_writers_on_two_branches_of_a_tee(ledger):
-    """One writes in bulk; the other takes the lock with the GIL held, as bindings written in C++ do."""
+    """One writes in bulk; the other takes the lock with the GIL held, as bindings written in C++ do.
+
+    Nothing is left of the 100,000 batches at the end.
+    """
     owner = provider()
     holding = {}
     for symbol, count, result in (
@@ -105,35 +112,28 @@ def test_two_writers_on_two_branches_of_a_tee(ledger):
     assert ledger() == before
 
 
-@pytest.mark.timeout(280)
-def test_nothing_is_left_of_many_buffers(ledger, pools):
-    """Every buffer's batch is filled, and is gone with its buffer; every object in a pool is on its frame."""
+def test_every_element_in_a_pool_is_on_its_frame(ledger, pools):
     before = ledger()
-    seen = {"buffers": 0, "objects": 0}
+    seen = []
 
     def fill(buffer):
         new_batch(buffer)
         with Lease() as lease:
-            frame = BatchMeta.of(buffer, lease).frames[0]
-            write_objects(frame, BOXES, SCORES, CLASSES, LABELS, unique_id=1)
-            attach_text(frame, 9000, "text")
+            write_objects(BatchMeta.of(buffer, lease).frames[0], BOXES, SCORES, CLASSES, LABELS, unique_id=1)
 
     def look(buffer):
-        seen["buffers"] += 1
-        if seen["buffers"] % 100:
-            return
         with Lease() as lease:
             batch = BatchMeta.of(buffer, lease)
-            seen["objects"] += batch.frames[0].num_objects
             counts = pools(batch)
-            assert (counts["obj_meta_pool"][2], counts["user_meta_pool"][2], counts["frame_meta_pool"][2]) == (2, 1, 1)
+            used = {name: counts[f"{name}_meta_pool"][2] for name in ("frame", "obj", "user")}
+            seen.append((batch.frames[0].num_objects, used))
 
-    pipeline = Gst.parse_launch(f"fakesrc num-buffers={BUFFERS} name=source ! queue ! fakesink name=sink")
+    pipeline = Gst.parse_launch("fakesrc num-buffers=1000 name=source ! queue ! fakesink name=sink")
     probe(pipeline, "source", "src", fill)
     probe(pipeline, "sink", "sink", look)
     play(pipeline)
     del pipeline
-    assert seen == {"buffers": BUFFERS, "objects": BUFFERS // 50}
+    assert seen == [(2, {"frame": 1, "obj": 2, "user": 1})] * 1000
     assert ledger() == before
 
 

@@ -73,6 +73,21 @@ batch_of (const SluiceProvider *provider, gpointer element)
   return FIELD (provider, element, BASE_BATCH, gpointer);
 }
 
+/* One acquire or add function of the provider, on an element of which `first` is or belongs to the batch. Returns the
+ * address of what was acquired. */
+SLUICE_EXPORT gint64
+sluice_single_call (const SluiceProvider *provider, gpointer function, gpointer first, gpointer second, gpointer third,
+    gboolean wait)
+{
+  gpointer batch = batch_of (provider, first);
+  if (!sluice_enter (provider, batch, wait))
+    return SLUICE_BUSY;
+  gpointer (*call) (gpointer, gpointer, gpointer) = (gpointer (*) (gpointer, gpointer, gpointer)) function;
+  gpointer result = call (first, second, third);
+  provider->unlock (batch);
+  return (gint64) GPOINTER_TO_SIZE (result);
+}
+
 static gboolean
 all_finite (const gfloat *values, guint count)
 {
