@@ -40,6 +40,14 @@ def test_a_raw_frame_passes_untouched_with_metadata_of_its_own(form):
     assert {o.component for f in done.frames for o in f.objects} == {15}
 
 
+def test_what_downstream_wants_is_asked_of_upstream():
+    """The element passes buffers on as they are, so a format behind it is negotiated with what is before it."""
+    tail = "video/x-raw,format=NV12,width=32 ! fakesink"
+    done = run(f"videotestsrc num-buffers=1 ! sluiceinfer name=infer {model('Whole')} ! {tail}")
+    assert done.error is None
+    assert done.frames[0].objects[0].box[2] == 32
+
+
 def test_nothing_is_copied():
     before = counters.copies()
     run(line(model("Whole")))

@@ -128,3 +128,12 @@ def test_model_calls_smaller_than_the_batch():
         for i in range(5)
     ]
     check(run("batch-size=5", f"model={MODEL}:Hash batch-size=2", sources), [10] * 5)
+
+
+def test_batches_of_one_format_as_nvidias_elements_take_them():
+    """With nvbuf-memory-type the mux makes memory:NVMM batches, here in system memory."""
+    sources = [
+        f"videotestsrc pattern=snow num-buffers=10 ! video/x-raw,format=NV12,width={64 + 2 * i},height=48"
+        for i in range(3)
+    ]
+    check(run("batch-size=3 nvbuf-memory-type=6", f"model={MODEL}:Hash", sources), [10] * 3)

@@ -172,9 +172,10 @@ class SluiceInfer(InFlightElement):
         if result.error is not None:
             if self._values["on-error"] == "fail":
                 return self._fail(result.error)
-            self._warn_of_model_error(result.error)
+            outcome = "passed on without detections" if result.lost else "inferred again frame by frame"
+            self._warn_of_model_error(result.error, outcome)
         objects = result.attach(self._labels, settings.unique_id)
-        self._stats.count_batch(len(result), inferred=result.seen, errors=len(result) - result.seen, objects=objects)
+        self._stats.count_batch(len(result), inferred=len(result) - result.lost, errors=result.lost, objects=objects)
         return True
 
     def _fail(self, error: BaseException) -> bool:
@@ -183,8 +184,8 @@ class SluiceInfer(InFlightElement):
         self.flow = Gst.FlowReturn.ERROR
         return False
 
-    def _warn_of_model_error(self, error: BaseException) -> None:
-        """Post a warning with the model's traceback, at most one in five seconds."""
+    def _warn_of_model_error(self, error: BaseException, outcome: str) -> None:
+        """Post a warning with what became of the frames and the model's traceback, at most one in five seconds."""
         held_back = self._warnings.passes()
         if held_back is None:
             return
@@ -195,7 +196,7 @@ class SluiceInfer(InFlightElement):
         )
         more = f" ({held_back} more since the last such warning)" if held_back else ""
         trace = "".join(traceback.format_exception(error))
-        self._warn(f"{place}passed on without detections: {type(error).__name__}: {error}{more}", trace)
+        self._warn(f"{place}{outcome}: {type(error).__name__}: {error}{more}", trace)
 
     def _warn(self, text: str, debug: str = "") -> None:
         """Post a warning message."""

@@ -69,9 +69,9 @@ class Results:
         return len(self.found)
 
     @property
-    def seen(self) -> int:
-        """Number of frames with a result, which may be empty."""
-        return sum(found is not None for found in self.found)
+    def lost(self) -> int:
+        """Number of frames without a result."""
+        return self.found.count(None)
 
     def attach(self, labels: Sequence[str], unique_id: int) -> int:
         """Write the results into the batch's metadata and return the number of objects; see `attach_detections`."""
