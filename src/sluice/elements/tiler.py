@@ -132,9 +132,7 @@ class SluiceTiler(InPlaceElement):
         else:
             width, height = ((value + 3) // 4 * 4 for value in (self.width, self.height))
             rest = f"width={width}, height={height}, pixel-aspect-ratio=1/1"
-            found, numerator, denominator = (
-                caps[0].get_fraction("framerate") if caps.get_size() else (0,) * 3
-            )
+            found, numerator, denominator = caps[0].get_fraction("framerate") if caps.get_size() else (0,) * 3
             if found:
                 rest += f", framerate={numerator}/{denominator}"
             result = Gst.Caps.from_string(
