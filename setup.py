@@ -8,6 +8,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 PACKAGES = ["gstreamer-1.0", "gstreamer-video-1.0"]
+FLAGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror=implicit-function-declaration"]
 
 
 def pkg_config(option: str) -> list[str]:
@@ -29,7 +30,7 @@ setup(
             "sluice.contract._libsluice",
             sources=[str(path) for path in sorted(Path("src/sluice/contract/native").glob("*.c"))],
             depends=[str(path) for path in sorted(Path("src/sluice/contract/native").glob("*.h"))],
-            extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror=implicit-function-declaration", *pkg_config("--cflags")],
+            extra_compile_args=[*FLAGS, *pkg_config("--cflags")],
             extra_link_args=[*pkg_config("--libs")],
         )
     ],

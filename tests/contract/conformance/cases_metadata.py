@@ -220,6 +220,23 @@ def test_a_copied_buffer_has_a_deep_copy(buffer, batch, frame, copied):
     assert obj.text.display_text == "text", "the copy owns its texts"
 
 
+def test_user_metas_that_cannot_be_copied_are_left_out(buffer, batch, frame, copied):
+    obj = frame.add_object()
+    for owner, add in (
+        (batch, provider().add_user_to_batch),
+        (frame, provider().add_user_to_frame),
+        (obj, provider().add_user_to_object),
+    ):
+        user = UserMeta(provider().acquire_user(batch.address), frame.lease, provider())
+        user.copy_func = user.release_func = 0
+        add(owner.address, user.address)
+        attach_text(owner, 9000, "copied")
+    copy = BatchMeta.of(copied(buffer))
+    assert copy is not None
+    for twin in (copy, copy.frames[0], copy.frames[0].objects[0]):
+        assert [payload(user) for user in twin.user_metas] == ["copied"]
+
+
 def test_a_parent_added_before_its_child_is_lost_in_a_copy(buffer, frame, copied):
     parent = frame.add_object()
     frame.add_object(parent)
