@@ -45,7 +45,7 @@ class Counts:
     late: int = 0
 
 
-@dataclass
+@dataclass(slots=True)
 class Waiting:
     """One frame in a queue, or one event when ``event`` is not None."""
 
@@ -107,7 +107,12 @@ class Batcher:
         self.settings = settings
         self._clock = clock
         self._running_time = running_time
-        self._changed = threading.Condition()
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)  # for the collector
+        self._room = threading.Condition(lock)  # for streams that wait to put a frame
+        # What the collector waits for: so many more frames, and whether it looks again by itself before.
+        self._missing = 0
+        self._has_deadline = False
         self._streams: dict[int, Stream] = {}
         self._notices: deque[tuple[Stream, Any]] = deque()
         self._last = -1
@@ -128,13 +133,13 @@ class Batcher:
             self._notices.clear()
             for stream in self._streams.values():
                 self._discard(stream, _nothing)
-            self._changed.notify_all()
+            self._wake_all()
 
     def add(self, number: int) -> Stream:
         """Add a stream and return it."""
         with self._changed:
             stream = self._streams[number] = Stream(number)
-            self._changed.notify_all()
+            self._wake_all()
             return stream
 
     def remove(self, stream: Stream, notice: Any) -> int:
@@ -148,7 +153,7 @@ class Batcher:
             self._streams.pop(stream.number, None)
             if not self._stopped:
                 self._notices.append((stream, notice))
-            self._changed.notify_all()
+            self._wake_all()
             return discarded
 
     def flush(self, stream: Stream, keep: Callable[[Any], bool]) -> None:
@@ -156,24 +161,29 @@ class Batcher:
         with self._changed:
             stream.flushing = True
             self._discard(stream, keep)
-            self._changed.notify_all()
+            self._wake_all()
 
     def resume(self, stream: Stream) -> None:
         """Accept a stream's data again after a flush; it has not ended any more."""
         with self._changed:
             stream.flushing = stream.ended = False
-            self._changed.notify_all()
+            self._wake_all()
 
     def put_frame(self, stream: Stream, frame: Any, running_time: float = 0.0) -> bool:
         """Queue a frame, waiting for room; False when the stream is flushing or removed, or everything stopped."""
         with self._changed:
-            self._changed.wait_for(lambda: self._refuses(stream) or stream.frames < self.settings.queue_size)
+            while stream.frames >= self.settings.queue_size and not self._refuses(stream):
+                self._room.wait()
             if self._refuses(stream):
                 return False
             stream.queue.append(Waiting(frame=frame, arrival=self._clock(), running_time=running_time))
             stream.frames += 1
             stream.counts.frames_in += 1
-            self._changed.notify_all()
+            if stream.frames <= self.settings.max_same_source_frames or self.settings.sync_window is not None:
+                self._missing -= 1
+                # The collector is not woken for a frame that can neither fill the batch nor set its deadline.
+                if self._missing <= 0 or not self._has_deadline:
+                    self._changed.notify_all()
             return True
 
     def put_event(self, stream: Stream, event: Any) -> bool:
@@ -210,7 +220,11 @@ class Batcher:
     def wake(self) -> None:
         """Let the waiters look again, after settings changed."""
         with self._changed:
-            self._changed.notify_all()
+            self._wake_all()
+
+    def _wake_all(self) -> None:
+        self._changed.notify_all()
+        self._room.notify_all()
 
     def collect(self) -> Step | None:
         """Wait for events at the heads of the queues or for a batch, and return one or the other; None when stopped."""
@@ -223,6 +237,7 @@ class Batcher:
                     if frames := self._take_frames():
                         return Step(frames=frames)
                     continue
+                self._has_deadline = wait is not None
                 self._changed.wait(wait)
             return None
 
@@ -275,10 +290,11 @@ class Batcher:
         streams = [stream for stream in self._streams.values() if stream.queue or not stream.ended]
         states = [self._ready(stream) for stream in streams]
         total = sum(ready for ready, _ in states)
-        if total == 0:
-            return self._seconds_until_on_time(streams)
         live = sum(not stream.ended for stream in streams)
         full = min(self.settings.batch_size, max(1, live) * self.settings.max_same_source_frames)
+        self._missing = full - total
+        if total == 0:
+            return self._seconds_until_on_time(streams)
         if total >= full or all(complete for _, complete in states):
             return 0.0
         waits = [] if (early := self._seconds_until_on_time(streams)) is None else [early]
@@ -302,7 +318,7 @@ class Batcher:
                     stream.counts.frames_out += 1
                     taken.append((stream, stream.queue.popleft().frame))
                     self._last = stream.number
-        self._changed.notify_all()
+        self._room.notify_all()
         return taken
 
     def _seconds_early(self, waiting: Waiting) -> float:
@@ -327,4 +343,4 @@ class Batcher:
                 stream.frames -= 1
                 stream.counts.late += 1
                 stream.counts.discarded += 1
-                self._changed.notify_all()
+                self._room.notify_all()

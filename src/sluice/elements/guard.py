@@ -16,6 +16,10 @@ from gi.repository import GLib, Gst
 
 from sluice.errors import ConfigurationError, SluiceError
 
+# Pad templates are made when an element's module is imported, which needs GStreamer; within a plugin scan it is ready.
+if not Gst.is_initialized():
+    Gst.init(None)
+
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 

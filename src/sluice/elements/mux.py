@@ -136,7 +136,7 @@ class SluiceMux(SourceTaskElement):
 
     def read_clock(self) -> None:
         """Note how the pipeline's running time stands to the monotonic clock, for synchronised inputs."""
-        clock = self.get_clock() if self._values["sync-inputs"] else None
+        clock = self.get_clock()
         if clock is not None and self.get_base_time() > 0:
             self._clock_offset = (clock.get_time() - self.get_base_time()) / Gst.SECOND - time.monotonic()
 
@@ -183,7 +183,8 @@ class SluiceMux(SourceTaskElement):
             return self.flow
         if entry.caps is None:
             return Gst.FlowReturn.NOT_NEGOTIATED
-        self.read_clock()
+        if self._values["sync-inputs"]:
+            self.read_clock()
         frame, untimed = entry.frame(buffer)
         if untimed and entry.untimed == 1:
             text = f"{pad.get_name()}: frames without a timestamp; theirs are counted from the frame rate"

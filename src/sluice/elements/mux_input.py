@@ -14,10 +14,11 @@ from sluice.elements import events, queries
 from sluice.elements.batch_policy import Stream
 
 _NTP_TO_UNIX = 2_208_988_800 * Gst.SECOND  # from 1900 to 1970 (RFC 868)
+_NO_STOP = 2**64 - 1
 _DEFAULT_DURATION = Gst.SECOND // 30
 
 
-@dataclass
+@dataclass(slots=True)
 class Frame:
     """One frame on its way into a batch.
 
@@ -82,6 +83,7 @@ class Input:
         """Forget the segment and where the stream stood in it."""
         self._segment = Gst.Segment()
         self._segment.init(Gst.Format.TIME)
+        self._plain, self._first = True, 0
         self._last_running_time = 0
         self._pts_next = 0
 
@@ -89,9 +91,19 @@ class Input:
         """Take the segment of the frames that follow; one that is not in time is taken for time from 0."""
         if segment.format == Gst.Format.TIME:
             self._segment = segment.copy()
+            # The common kind, for which the running time is worked out without calling GStreamer.
+            self._plain = segment.rate == 1 and segment.base == segment.offset == 0 and segment.stop == _NO_STOP
+            self._first = segment.start
             self._pts_next = segment.start
         else:
             self.flushed()
+
+    def _to_running_time(self, pts: int) -> int:
+        """Return a timestamp's running time; that of the frame before where it lies outside the segment."""
+        if self._plain and self._first <= pts:
+            return pts - self._first
+        running_time = self._segment.to_running_time(Gst.Format.TIME, pts)
+        return self._last_running_time if running_time == Gst.CLOCK_TIME_NONE else int(running_time)
 
     def set_caps(self, caps: Gst.Caps, builder: Any) -> None:
         """Take the caps of the frames that follow.
@@ -117,10 +129,7 @@ class Input:
             pts = self._pts_next
             self.untimed += 1
         self._pts_next = pts + (buffer.duration if buffer.duration != Gst.CLOCK_TIME_NONE else self._duration)
-        running_time = self._segment.to_running_time(Gst.Format.TIME, pts)
-        if running_time == Gst.CLOCK_TIME_NONE:
-            running_time = self._last_running_time
-        self._last_running_time = running_time
+        running_time = self._last_running_time = self._to_running_time(pts)
         number = self.number_next
         self.number_next += 1
         frame = Frame(
