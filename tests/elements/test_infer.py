@@ -266,7 +266,7 @@ def test_what_cannot_be_used_is_refused_by_name_before_anything_flows(properties
     assert text in done.error[0]
 
 
-def test_a_property_that_needs_a_restart_says_so():
+def test_a_property_that_cannot_change_now_says_so():
     pipeline = launch(line(model("Whole")))
     infer = pipeline.get_by_name("infer")
     infer.set_state(Gst.State.READY)
@@ -274,6 +274,10 @@ def test_a_property_that_needs_a_restart_says_so():
     infer.set_property("model", "other.onnx")
     warning = bus.timed_pop_filtered(Gst.SECOND, Gst.MessageType.WARNING)
     assert "model was set while the element runs" in warning.parse_warning()[0].message
+    infer.set_property("on-error", "ignore")
+    warning = bus.timed_pop_filtered(Gst.SECOND, Gst.MessageType.WARNING)
+    assert "on-error is 'ignore'; it can be 'fail' or 'skip'; it stays 'fail'" in warning.parse_warning()[0].message
+    assert infer.get_property("on-error") == "fail"
     infer.set_property("interval", 3)
     assert bus.timed_pop_filtered(0, Gst.MessageType.WARNING) is None
     infer.set_state(Gst.State.NULL)

@@ -14,15 +14,16 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GLib, GObject, Gst
 
-from sluice.elements.base import InFlightElement, Pending, post_error
+from sluice.elements.base import InFlightElement, Pending, guarded, post_error
 from sluice.elements.events import INFER_INTERVAL_UPDATE, event_type, parse_control_event
 from sluice.elements.infer_properties import (
     BY_NAME,
+    ON_ERROR,
     PASS_THROUGH,
     PROPERTIES,
     Settings,
-    check_on_error,
     declarations,
+    on_error_fault,
     property_name,
 )
 from sluice.elements.infer_state import IntervalCounter, RateLimit, Stats
@@ -73,17 +74,20 @@ class SluiceInfer(InFlightElement):
 
     # Properties
 
+    @guarded(None)
     def do_get_property(self, spec: GObject.ParamSpec) -> Any:
         return self._stats_structure() if spec.name == "stats" else self._values[property_name(spec.name)]
 
+    @guarded(None)
     def do_set_property(self, spec: GObject.ParamSpec, value: Any) -> None:
-        name = property_name(spec.name)
-        if name == "on-error" and self._settings is not None:
-            check_on_error(value)
+        name, running = property_name(spec.name), self._settings is not None
+        if running and name == "on-error" and value not in ON_ERROR:
+            self._warn(f"{on_error_fault(value)}; it stays {self._values[name]!r}")
+            return
         self._values[name] = value
         if name != spec.name:
             self.notify(name)
-        if self._settings is not None and not BY_NAME[name].playing:
+        if running and not BY_NAME[name].playing:
             self._warn(f"{name} was set while the element runs; it takes effect after the next change to NULL")
 
     def _stats_structure(self) -> Gst.Structure:

@@ -15,6 +15,7 @@ from gi.repository import GLib, GObject, Gst
 from sluice.errors import ConfigurationError
 
 PASS_THROUGH = "none"
+ON_ERROR = ("fail", "skip")
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,8 @@ class Settings:
                 "model is not set: name a file (model=net.onnx), a registered model (model=people), "
                 "a class (model=file.py:Class), or model=none to pass frames on without inference"
             )
-        check_on_error(values["on-error"])
+        if values["on-error"] not in ON_ERROR:
+            raise ConfigurationError(on_error_fault(values["on-error"]))
         return cls(
             model=values["model"],
             labels=values["labels"] or None,
@@ -189,10 +191,9 @@ class Settings:
         )
 
 
-def check_on_error(value: str | None) -> None:
-    """Raise ConfigurationError unless the value is one of on-error's."""
-    if value not in ("fail", "skip"):
-        raise ConfigurationError(f"on-error is {value!r}; it can be 'fail' or 'skip'")
+def on_error_fault(value: str | None) -> str:
+    """Say what is wrong with a value of on-error."""
+    return f"on-error is {value!r}; it can be {' or '.join(map(repr, ON_ERROR))}"
 
 
 def own_if_negative(value: float) -> float | None:
