@@ -13,7 +13,9 @@ from sluice.contract import gstref
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.elements import register
 from sluice.elements.base import push
+from sluice.elements.events import event_type
 
+BUFFER = -1  # stands for a buffer among the types of events
 MODELS = Path(__file__).with_name("infer_models.py")
 RAW = "videotestsrc num-buffers={n} ! video/x-raw,format={format},width=64,height=48,framerate=25/1"
 
@@ -47,7 +49,7 @@ class Run:
 
     frames: list[Left] = field(default_factory=list)
     entered: list[int] = field(default_factory=list)
-    events: list[str] = field(default_factory=list)
+    events: list[int] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)
     error: tuple[str, str] | None = None
     details: Any = None
@@ -83,9 +85,9 @@ def watch(element: Gst.Element, run: Run) -> None:
     def left(_pad, info):
         if info.type & Gst.PadProbeType.BUFFER:
             run.frames += frames_of(info.get_buffer())
-            run.events.append("buffer")
+            run.events.append(BUFFER)
         else:
-            run.events.append(Gst.EventType.get_name(info.get_event().type))
+            run.events.append(event_type(info.get_event()))
         return Gst.PadProbeReturn.OK
 
     element.get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, entered)

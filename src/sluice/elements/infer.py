@@ -141,9 +141,10 @@ class SluiceInfer(InFlightElement):
         return int(self._values["in-flight"])
 
     def on_event(self, event: Gst.Event) -> Gst.Event | None:
-        if event.type == Gst.EventType.EOS:
+        kind = event_type(event)
+        if kind == Gst.EventType.EOS:
             self._counter.reset()
-        elif event_type(event) == INFER_INTERVAL_UPDATE:
+        elif kind == INFER_INTERVAL_UPDATE:
             self.set_property("interval", (parse_control_event(event) or {})["interval"])
         return event
 
