@@ -21,7 +21,7 @@ from sluice.app import handover
 from sluice.app.collector import Collector
 from sluice.app.flow import PadFlow
 from sluice.app.frame_queue import FrameQueue, Gate
-from sluice.app.gst import add_chain, make_element
+from sluice.app.gst import add_chain, describe, make_element
 from sluice.app.options import MOST_STREAMS_PER_BATCH, Options
 from sluice.app.outputs import Mp4Branch, output_paths
 from sluice.app.source_bin import SourceBin
@@ -100,15 +100,18 @@ class Graph:
         """Whether branch number `index`, or the only end there is, saw the end of its stream."""
         return self.branches[index].ended if self.branches else bool(self._nothing and self._nothing.read().ended)
 
-    def stream_of(self, element: Gst.Object | None) -> tuple[str, int] | None:
-        """Return ("source", stream) or ("branch", branch) for an element in one of those bins, else None."""
+    def stream_of(self, message: Gst.Message) -> tuple[str, int] | None:
+        """Return ("source", stream) or ("branch", branch) where a message comes from one of those bins, else None."""
         bins = {source.bin: ("source", index) for index, source in enumerate(self.sources)}
         bins |= {branch.bin: ("branch", index) for index, branch in enumerate(self.branches)}
+        element = message.src
         while element is not None:
             if element in bins:
                 return bins[element]
             element = element.get_parent()
-        return None
+        # An element that was removed since: the debug text still has its path.
+        names = {f"/GstBin:{bin.get_name()}/": place for bin, place in bins.items()}
+        return next((place for name, place in names.items() if name in describe(message)[1]), None)
 
     def inferred_with_errors(self) -> int:
         """Frames that the model failed on and that were passed on without detections."""

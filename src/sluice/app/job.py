@@ -166,7 +166,7 @@ class Job:
                 self._broker_done = True
 
     def _handle_error(self, message: Gst.Message) -> None:
-        place = self._graph.stream_of(message.src)
+        place = self._graph.stream_of(message)
         if place is None or (place[0] == "branch" and self._graph.tiled):
             self._fatal = _as_exception(message)
         elif place[0] == "source":
@@ -178,7 +178,7 @@ class Job:
 
     def _handle_warning(self, message: Gst.Message) -> None:
         text = redact(describe(message)[0])
-        place = self._graph.stream_of(message.src)
+        place = self._graph.stream_of(message)
         if place is None or (self._graph.tiled and place[0] == "branch"):
             if len(self._summary.warnings) < _MOST_TEXTS:
                 self._summary.warnings.append(text)
@@ -195,9 +195,8 @@ class Job:
         source, noted = self._graph.sources[index], self._streams[index].errors
         if message is not None and len(noted) < _MOST_TEXTS:
             text, debug = describe(message)
-            if source.no_video:
-                text = "there is no video stream in it"
-            noted.append(redact(f"{source.source.shown}: {text}" + _reason(debug)))
+            text = redact(f"{source.source.shown}: {text}" + _reason(debug))
+            noted += [text] if text not in noted else []
         self._in_background(source.end)
 
     def _end_all(self) -> None:

@@ -14,7 +14,8 @@ from sluice.app.flow import FlowCounts, PadFlow
 from sluice.app.gst import add_chain, make_element
 from sluice.app.images import ImageFeed
 from sluice.app.sources import IMAGE_RATE, Source
-from sluice.elements.guard import guarded
+from sluice.elements.guard import guarded, post_error
+from sluice.errors import ConfigurationError
 
 #: Raw formats that sluicemux takes; anything else a decoder makes is converted to the nearest of them.
 MUX_FORMATS = ("I420", "NV12", "RGB", "BGR", "RGBA", "BGRA", "BGRx", "GRAY8", "YUY2")
@@ -38,7 +39,7 @@ class SourceBin:
         """Build the bin of stream number `index`; with a limit the stream ends after so many frames."""
         self.source = source
         self.problems: list[str] = []
-        self.no_video = False
+        self._without_video = False
         self.bin = Gst.Bin.new(f"source_{index}")
         self._limit = frame_limit
         self._handlers: list[tuple[Gst.Element, int]] = []
@@ -86,10 +87,12 @@ class SourceBin:
 
     def end(self) -> None:
         """Send EOS behind the frames decoded so far. Waits for room in the queue: not for a streaming thread."""
-        sink = self._tail[-1].get_static_pad("sink")
-        if sink.get_sticky_event(Gst.EventType.STREAM_START, 0) is None:
-            sink.send_event(Gst.Event.new_stream_start(self.bin.get_name()))
-        sink.send_event(Gst.Event.new_eos())
+        entry = self._tail[-1].get_static_pad("sink")
+        # Pads of a bin that could not be started are inactive; nothing has passed them, so the mux is told at once.
+        pad = entry if entry.is_active() else self.bin.get_static_pad("src").get_peer()
+        if pad.get_sticky_event(Gst.EventType.STREAM_START, 0) is None:
+            pad.send_event(Gst.Event.new_stream_start(self.bin.get_name()))
+        pad.send_event(Gst.Event.new_eos())
 
     def close(self) -> None:
         """Disconnect the handlers, which otherwise keep this object and the elements alive in a circle."""
@@ -166,7 +169,9 @@ class SourceBin:
         """Take the first video stream and nothing else, so that sound, subtitles and second cameras are not decoded."""
         streams = [collection.get_stream(i) for i in range(collection.get_size())]
         videos = [s.get_stream_id() for s in streams if s.get_stream_type() & Gst.StreamType.VIDEO]
-        self.no_video = not videos
+        if not videos and not self._without_video:
+            self._without_video = True
+            post_error(self.bin, ConfigurationError("there is no video stream in it"))
         return int(stream.get_stream_id() in videos[:1])
 
     @guarded(failure=None)

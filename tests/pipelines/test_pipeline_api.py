@@ -1,0 +1,311 @@
+"""`sluice.Pipeline` as a program uses it: iterating, stopping, failing, twice in one process."""
+
+import gc
+import threading
+import time
+import weakref
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+import sluice
+from sluice.app.frame_queue import MOST_WAITING
+from sluice.errors import ConfigurationError, ModelError
+from sluice.models.frame import Frame
+
+
+class Box:
+    """One box on every frame."""
+
+    labels = ("thing",)
+
+    def infer(self, frames: list[Frame]) -> list[sluice.Detections]:
+        box = np.array([[4, 4, 20, 20]], np.float32)
+        return [sluice.Detections(box, np.array([0.9], np.float32), np.array([0], np.int32)) for _ in frames]
+
+
+def test_frames_come_in_order_per_stream_with_objects_and_pixels(data: Path) -> None:
+    clips = [data / "videos" / name for name in ("vpf_test.mp4", "decord_video_0.mov")]
+    seen: dict[int, list[Frame]] = {0: [], 1: []}
+    with sluice.Pipeline([*clips, "test:ball?frames=20&size=64x48"], model=Box()) as pipeline:
+        for frame in pipeline:
+            seen.setdefault(frame.stream, []).append(frame)
+    assert [[frame.number for frame in seen[stream]] for stream in range(3)] == [
+        list(range(96)),
+        list(range(3)),
+        list(range(20)),
+    ]
+    tracked = seen[0][5].objects
+    assert [(thing.label, thing.id, thing.xyxy) for thing in tracked] == [("thing", 0, (4, 4, 20, 20))]
+    assert seen[0][95].rgb().shape == (464, 848, 3)  # after the pipeline ended
+    assert seen[1][0].uri == str(clips[1])
+    found, picture = cv2.VideoCapture(str(clips[1])).read()
+    assert found
+    assert np.abs(seen[1][0].bgr().astype(int) - picture).mean() < 8
+
+
+def test_a_frame_that_is_held_is_not_drawn_on(tmp_path: Path) -> None:
+    with sluice.Pipeline("test:black?frames=5&size=64x48", model=Box(), tracker=None, out=tmp_path) as pipeline:
+        frames = list(pipeline)
+    assert max(int(frame.rgb().max()) for frame in frames) <= 1
+    assert pipeline.summary.streams[0].frames_out == 5
+
+
+def test_a_slow_program_holds_a_file_back_and_loses_nothing(data: Path) -> None:
+    with sluice.Pipeline(data / "videos" / "one-by-one-person_first30s.mp4") as pipeline:
+        numbers = []
+        for frame in pipeline:
+            if not numbers:
+                time.sleep(1.0)  # long enough for the whole clip, were it not held back
+                waiting = pipeline.summary.streams[0].frames_out
+            numbers.append(frame.number)
+    assert numbers == list(range(301))
+    assert waiting < 4 * MOST_WAITING
+
+
+def test_a_slow_program_gets_the_newest_frames_of_a_live_source() -> None:
+    with sluice.Pipeline("test:ball?live=1&frames=60&fps=60&size=64x48") as pipeline:
+        numbers = []
+        for frame in pipeline:
+            numbers.append(frame.number)
+            time.sleep(0.08)
+    stream = pipeline.summary.streams[0]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == 59
+    assert len(numbers) < 60
+    assert len(numbers) + stream.dropped == stream.frames_in == 60
+
+
+def test_a_live_stream_goes_on_while_a_file_waits_for_the_program() -> None:
+    with sluice.Pipeline(
+        ["test:snow?frames=200&size=64x48", "test:ball?live=1&frames=40&fps=40&size=64x48"]
+    ) as pipeline:
+        for frame in pipeline:
+            if frame.stream == 0 and frame.number == 0:
+                time.sleep(0.8)
+                passed = pipeline.summary.streams[1].frames_in
+    assert passed > 20
+    assert pipeline.summary.streams[0].frames_out == 200
+
+
+def test_leaving_the_loop_stops_the_pipeline_and_finishes_the_file(data: Path, tmp_path: Path) -> None:
+    begun = 0.0
+    with sluice.Pipeline(data / "videos" / "vtest_pets09_h264_b3.mp4", out=tmp_path) as pipeline:
+        for frame in pipeline:
+            if frame.number == 30:
+                begun = time.monotonic()
+                break
+    assert time.monotonic() - begun < 2.5
+    assert pipeline.summary.stopped
+    (path,) = tmp_path.iterdir()
+    video = cv2.VideoCapture(str(path))
+    frames = 0
+    while video.grab():
+        frames += 1
+    assert frames == pipeline.summary.streams[0].frames_out
+    assert frames >= 30
+
+
+def test_a_failed_stream_is_named_and_the_others_finish(tmp_path: Path, data: Path) -> None:
+    broken = tmp_path / "broken.mp4"
+    broken.write_bytes(bytes(range(256)) * 16)
+    out = tmp_path / "out"
+    summary = sluice.Pipeline([broken, data / "videos" / "vpf_test.mp4"], model=Box(), out=out).run()
+    first, second = summary.streams
+    assert not summary.ok
+    assert first.failed
+    assert str(broken) in first.errors[0]
+    assert (second.frames_in, second.frames_out, second.errors) == (96, 96, [])
+
+
+def test_a_file_without_video_says_so(tmp_path: Path) -> None:
+    import subprocess
+
+    silent = tmp_path / "sound.wav"
+    subprocess.run(
+        [
+            "gst-launch-1.0",
+            "-q",
+            "audiotestsrc",
+            "num-buffers=10",
+            "!",
+            "wavenc",
+            "!",
+            "filesink",
+            f"location={silent}",
+        ],
+        check=True,
+    )
+    (stream,) = sluice.Pipeline(silent).run().streams
+    assert "no video stream" in stream.errors[0]
+
+
+def test_a_source_that_cannot_be_opened_leaves_the_others_alone() -> None:
+    summary = sluice.Pipeline(["v4l2:/dev/video99", "test:ball?frames=10&size=64x48"]).run()
+    assert summary.streams[0].failed
+    assert (summary.streams[1].frames_out, summary.streams[1].errors) == (10, [])
+
+
+def test_no_password_is_shown_of_a_camera_that_is_not_there() -> None:
+    summary = sluice.Pipeline("rtsp://admin:se@same@127.0.0.1:9/stream").run()
+    assert summary.streams[0].failed
+    assert summary.streams[0].uri == "rtsp://127.0.0.1:9/stream"
+    assert "same" not in str(summary) + str(summary.as_dict())
+
+
+class Bad:
+    """A model that raises on frame 7."""
+
+    def infer(self, frames: list[Frame]) -> list[None]:
+        if any(frame.number == 7 for frame in frames):
+            raise ValueError("the seventh")
+        return [None] * len(frames)
+
+
+def test_a_model_that_raises_ends_the_run_with_its_traceback() -> None:
+    pipeline = sluice.Pipeline("test:ball?frames=50&size=64x48", model=Bad())
+    with pytest.raises(sluice.SluiceError) as caught:
+        pipeline.run()
+    text = str(caught.value)
+    assert "stream 0, frame 7" in text
+    assert "ValueError: the seventh" in text
+    assert "in infer" in text
+    assert pipeline.summary.errors == [text]
+
+
+def test_iteration_raises_what_ended_the_run() -> None:
+    pipeline = sluice.Pipeline("test:ball?frames=50&size=64x48", model=Bad())
+    numbers: list[int] = []
+    with pytest.raises(sluice.SluiceError, match="the seventh"):
+        numbers.extend(frame.number for frame in pipeline)
+    assert numbers == list(range(len(numbers)))
+    assert len(numbers) <= 7
+
+
+def test_a_model_that_raises_may_cost_its_frames_only() -> None:
+    summary = sluice.Pipeline("test:ball?frames=50&size=64x48", model=Bad(), on_error="skip").run()
+    assert (summary.streams[0].frames_out, summary.skipped) == (50, 1)
+    assert any("the seventh" in warning for warning in summary.warnings)
+
+
+def test_a_model_that_cannot_be_loaded_is_refused_at_the_start() -> None:
+    with pytest.raises(ModelError, match=r"nothere\.onnx"):
+        sluice.Pipeline("test:ball", model="nothere.onnx").run()
+
+
+def test_stop_returns_though_the_model_hangs() -> None:
+    hanging = threading.Event()
+
+    def hang(frames: list[Frame]) -> list[None]:
+        hanging.set()
+        time.sleep(60)
+        return [None] * len(frames)
+
+    pipeline = sluice.Pipeline("test:ball?size=64x48", model=hang)
+    pipeline.start()
+    assert hanging.wait(10)
+    begun = time.monotonic()
+    pipeline.stop()
+    assert time.monotonic() - begun < 2.5
+    assert pipeline.summary.stopped
+
+
+def test_two_pipelines_interleaved_again_and_again() -> None:
+    for _ in range(10):
+        first = sluice.Pipeline("test:ball?size=64x48&frames=0", model=Box())
+        second = sluice.Pipeline("test:snow?size=64x48&frames=12", model=Box())
+        first.start()
+        assert second.run().streams[0].frames_out == 12
+        first.stop()
+        assert first.summary.stopped
+
+
+def test_nothing_stays_alive_after_a_run() -> None:
+    pipeline = sluice.Pipeline("test:ball?size=64x48&frames=5", model=Box())
+    job = pipeline.start(iterate=True)
+    for _ in iter(job.queue.get, None):  # type: ignore[union-attr]
+        pass
+    job.wait()
+    elements = [weakref.ref(job._graph.mux), weakref.ref(job._graph.infer), weakref.ref(job._graph.pipeline)]
+    job._thread.join(5)
+    del pipeline, job
+    deadline = time.monotonic() + 5
+    while any(element() for element in elements) and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.05)
+    assert [element() for element in elements] == [None, None, None]
+
+
+def test_images_of_a_folder_are_frames_in_natural_order(tmp_path: Path) -> None:
+    for number in (2, 10, 1):
+        cv2.imwrite(str(tmp_path / f"{number}.png"), np.full((20 + number, 33, 3), number * 20, np.uint8))
+    (tmp_path / "3.png").write_bytes(b"not an image")
+    with sluice.Pipeline(tmp_path) as pipeline:
+        frames = list(pipeline)
+    assert [(frame.height, int(frame.rgb()[0, 0, 0])) for frame in frames] == [(21, 20), (22, 40), (30, 200)]
+    stream = pipeline.summary.streams[0]
+    assert stream.damaged
+    assert "3.png" in stream.warnings[0]
+
+
+def test_a_single_image_is_one_frame(data: Path) -> None:
+    (frame,) = sluice.Pipeline(data / "models" / "images" / "bus.jpg")
+    assert (frame.width, frame.height) == (810, 1080)
+
+
+def test_all_streams_in_one_tiled_file(tmp_path: Path) -> None:
+    out = tmp_path / "all.mp4"
+    sources = ["test:ball?frames=15&size=64x48", "test:snow?frames=15&size=128x96"]
+    summary = sluice.Pipeline(sources, model=Box(), out=out, tile=True).run()
+    assert summary.ok
+    assert summary.outputs == [str(out)]
+    assert [stream.frames_out for stream in summary.streams] == [15, 15]
+    assert cv2.VideoCapture(str(out)).read()[0]
+
+
+def test_messages_name_every_frame(tmp_path: Path) -> None:
+    import json
+
+    messages = tmp_path / "all.jsonl"
+    sluice.Pipeline("test:ball?frames=15&size=64x48", model=Box(), tracker=None, messages=messages).run()
+    assert len([json.loads(line) for line in messages.read_text().splitlines()]) == 15
+
+
+def test_a_frame_limit_ends_each_stream_there(data: Path) -> None:
+    summary = sluice.Pipeline([data / "videos" / "vpf_test.mp4", "test:ball?size=64x48"], frames=12).run()
+    assert [(stream.frames_in, stream.frames_out) for stream in summary.streams] == [(12, 12), (12, 12)]
+    assert summary.ok
+    assert not any(stream.damaged for stream in summary.streams)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"sources": []}, "no source"),
+        ({"sources": "nothere.mp4"}, "nothere.mp4"),
+        ({"sources": "test:ball", "frames": 0}, "frames"),
+        ({"sources": "test:ball", "confidence": 1.5}, "confidence"),
+        ({"sources": "test:ball", "on_error": "ignore"}, "ignore"),
+        ({"sources": "test:ball", "tile": True}, "tile"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(arguments: dict[str, object], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        sluice.Pipeline(**arguments)  # type: ignore[arg-type]
+
+
+def test_an_output_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match="file"):
+        sluice.Pipeline("test:ball", out=tmp_path / "file" / "x.mp4").run()
+    with pytest.raises(ConfigurationError, match=r"\.mp4"):
+        sluice.Pipeline("test:ball", out=tmp_path / "x.avi").run()
+
+
+def test_a_pipeline_runs_once() -> None:
+    pipeline = sluice.Pipeline("test:ball?frames=2&size=64x48")
+    pipeline.run()
+    with pytest.raises(ConfigurationError, match="once"):
+        pipeline.run()
