@@ -11,8 +11,11 @@ import ctypes
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
+import gi
 import numpy as np
 import numpy.typing as npt
+
+gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.contract.layout import layout

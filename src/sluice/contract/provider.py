@@ -8,6 +8,9 @@ Exactly one provider owns ``NvDsMeta`` in a process. `provider` chooses it once,
 * ``nvidia``: as above, and also the libraries of the wheel ``nvidia-deepstream-videodecode-cu13``;
 * ``portable``: Sluice's own, refused where NVIDIA's library is mapped.
 
+The choice is for good: NVIDIA's library, pulled in by one of its plugins after the portable provider was chosen, hangs
+when it registers NvDsMeta. So a pipeline with plugins of the wheel needs ``SLUICE_PROVIDER=nvidia``.
+
 No call waits for a batch's meta lock with the GIL: acquire and add functions try the lock first, which spares them the
 wait for the GIL beside busy Python threads, and release the GIL when it is taken. Functions that may free somebody's
 user data always release it.

@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -248,6 +249,21 @@ def test_nothing_stays_unattached(batch, frame, pools):
     assert pools(batch)["obj_meta_pool"][2] == frame.num_objects == len(frame.objects) == 351
     provider().clear_objects(frame.address)
     assert pools(batch)["obj_meta_pool"][2] == 0
+
+
+@pytest.mark.parametrize("call", [write, read_objects, lambda frame: frame.add_object()])
+def test_a_call_waits_for_whoever_has_the_lock(batch, frame, call):
+    """And without the GIL: this thread goes on meanwhile."""
+    done = threading.Event()
+    thread = threading.Thread(target=lambda: (call(frame), done.set()))
+    provider().lock(batch.address)
+    try:
+        thread.start()
+        assert not done.wait(0.1)
+    finally:
+        provider().unlock(batch.address)
+    assert done.wait(10)
+    thread.join()
 
 
 def test_reading_into_arrays(frame):
