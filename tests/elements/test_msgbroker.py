@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,13 @@ class Pipe:
         return result
 
 
+def wait_until(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
 def big(number):
     """A frame whose message fills some pages of a pipe."""
     return Given([PERSON] * 200, number=number)
@@ -140,6 +148,7 @@ def test_a_file_source_waits_for_a_slow_sink_and_loses_nothing(tmp_path):
         for number in range(30):
             feed.send(big(number))
         feed.source.end_of_stream()
+        wait_until(lambda: stats(feed)["queued"] - stats(feed)["written"] >= 3)
         assert feed.message(Gst.MessageType.EOS, 0) is None
         assert stats(feed)["queued"] < 30
         result = pipe.read_all()
@@ -173,7 +182,8 @@ def test_a_hanging_sink_neither_blocks_the_stop_nor_goes_unsaid(tmp_path):
     with Feed(f"queue ! {CHAIN} location={pipe.path} queue-size=2") as feed:
         for number in range(30):
             feed.send(big(number))
-        assert feed.message(Gst.MessageType.STREAM_START) is not None
+        # One message is stuck in the pipe, two fill the queue.
+        wait_until(lambda: stats(feed)["queued"] - stats(feed)["written"] >= 3)
         feed.pipeline.set_state(Gst.State.NULL)
         counted = stats(feed)
         assert counted["dropped"] > 0
@@ -274,3 +284,42 @@ def test_a_seek_of_the_pipeline_goes_upstream_once(tmp_path):
     pipeline.get_state(10 * Gst.SECOND)
     pipeline.set_state(Gst.State.NULL)
     assert len(seeks) == 1
+
+
+def test_as_a_sink_it_prerolls_with_the_first_buffer_and_stops_without_one(tmp_path):
+    elements.register("sluicemsgbroker")
+    pipeline = Gst.parse_launch(f"valve name=v ! sluicemsgbroker location={tmp_path / 'm'}")
+    source = Gst.ElementFactory.make("videotestsrc")
+    pipeline.add(source)
+    source.link(pipeline.get_by_name("v"))
+    pipeline.get_by_name("v").set_property("drop", True)
+    assert pipeline.set_state(Gst.State.PAUSED) == Gst.StateChangeReturn.ASYNC
+    assert pipeline.get_state(0.1 * Gst.SECOND)[0] == Gst.StateChangeReturn.ASYNC
+    pipeline.get_by_name("v").set_property("drop", False)
+    assert pipeline.get_state(10 * Gst.SECOND)[:2] == (Gst.StateChangeReturn.SUCCESS, Gst.State.PAUSED)
+    assert pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.SUCCESS
+    assert pipeline.set_state(Gst.State.READY) == Gst.StateChangeReturn.SUCCESS
+    pipeline.get_by_name("v").set_property("drop", True)
+    assert pipeline.set_state(Gst.State.PAUSED) == Gst.StateChangeReturn.ASYNC
+    assert pipeline.set_state(Gst.State.NULL) == Gst.StateChangeReturn.SUCCESS
+
+
+def test_in_the_middle_it_waits_for_nothing(tmp_path):
+    elements.register("sluicemsgbroker")
+    pipeline = Gst.parse_launch(f"appsrc ! sluicemsgbroker location={tmp_path / 'm'} ! fakesink async=false")
+    assert pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.SUCCESS
+    pipeline.set_state(Gst.State.NULL)
+
+
+@pytest.mark.parametrize("tail", ["", " ! fakesink"])
+def test_the_end_reaches_a_program_that_plays_as_soon_as_the_pipeline_has_prerolled(tmp_path, tail):
+    elements.register("sluicemsgbroker")
+    for _ in range(20):
+        pipeline = Gst.parse_launch(f"videotestsrc num-buffers=5 ! sluicemsgbroker location={tmp_path / 'm'}{tail}")
+        pipeline.set_state(Gst.State.PAUSED)
+        pipeline.get_state(10 * Gst.SECOND)
+        pipeline.set_state(Gst.State.PLAYING)
+        message = pipeline.get_bus().timed_pop_filtered(10 * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
+        pipeline.set_state(Gst.State.NULL)
+        assert message is not None
+        assert message.type == Gst.MessageType.EOS

@@ -11,6 +11,8 @@ Imports gi and the standard library only; the contract is imported at NULL→REA
 """
 
 import ctypes
+import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import gi
@@ -98,6 +100,7 @@ class SluiceMsgBroker(InPlaceElement):
     def __init__(self) -> None:
         super().__init__()
         _make_sink(self)
+        self._preroll = _Preroll(self)
         self._writer: Writer | None = None
         self._last_counters: dict[str, int] = {}
         self._unopened = 0
@@ -163,11 +166,20 @@ class SluiceMsgBroker(InPlaceElement):
     @guarded(Gst.StateChangeReturn.FAILURE)
     def do_change_state(self, transition: Gst.StateChange) -> Gst.StateChangeReturn:
         writer = self._writer
-        if writer is not None and transition == Gst.StateChange.READY_TO_PAUSED:
+        if transition == Gst.StateChange.READY_TO_PAUSED and writer is not None:
             writer.resume()
-        if writer is not None and transition == Gst.StateChange.PAUSED_TO_READY:
+        if transition == Gst.StateChange.PAUSED_TO_READY and writer is not None:
             # A streaming thread that waits for room would block the change.
             writer.release()
+        preroll = self._preroll
+        if transition == Gst.StateChange.READY_TO_PAUSED and not self.srcpad.is_linked():
+            preroll.begin()
+            result = super().do_change_state(transition)
+            return Gst.StateChangeReturn.ASYNC if result == Gst.StateChangeReturn.SUCCESS else result
+        if transition == Gst.StateChange.PAUSED_TO_PLAYING:
+            preroll.wait()
+        if transition == Gst.StateChange.PAUSED_TO_READY:
+            preroll.give_up()
         return super().do_change_state(transition)
 
     # The stream
@@ -175,7 +187,10 @@ class SluiceMsgBroker(InPlaceElement):
     def on_event(self, event: Gst.Event) -> None:
         if event.type == Gst.EventType.STREAM_START:
             self._tell_stream_start(event)
+        elif event.type == Gst.EventType.GAP:
+            self._preroll.finish()
         elif event.type == Gst.EventType.EOS:
+            self._preroll.finish()
             self._tell_eos(event.get_seqnum())
         elif self._writer is not None and event.type == Gst.EventType.FLUSH_START:
             self._writer.release()
@@ -186,6 +201,7 @@ class SluiceMsgBroker(InPlaceElement):
         from sluice.contract.metadata import BatchMeta, Lease
         from sluice.messages import read_payloads
 
+        self._preroll.finish()
         with Lease() as lease:
             batch = BatchMeta.of(buffer, lease)
             payloads = [] if batch is None else read_payloads(batch, self.comp_id)
@@ -255,6 +271,58 @@ class SluiceMsgBroker(InPlaceElement):
     def _warn(self, text: str) -> None:
         warning = GLib.Error.new_literal(Gst.ResourceError.quark(), text, int(Gst.ResourceError.WRITE))
         self.post_message(Gst.Message.new_warning(self, warning, ""))
+
+
+class _Preroll:
+    """A sink's asynchronous change to PAUSED, complete at its first buffer; without effect unless begun.
+
+    GstBin forwards EOS only after it has told its own PLAYING. The thread that completes a pipeline's preroll tells
+    PAUSED some time after it has woken the application, and where that has set PLAYING meanwhile, EOS never comes. Real
+    sinks prevent it: their change to PLAYING waits until the completing thread is done, and so does this one.
+    """
+
+    def __init__(self, element: Gst.Element) -> None:
+        # A proxy of the element, which owns this object: a reference would be a cycle.
+        self._element = weakref.ref(element)
+        self._pending = False
+        self._thread = 0
+        self._done = threading.Event()
+        self._done.set()
+
+    def begin(self) -> None:
+        """Tell that the change takes until the first buffer; called before the pads are activated."""
+        self._pending = True
+        self._done.clear()
+        self._post(Gst.Message.new_async_start)
+
+    def finish(self) -> None:
+        """Complete the change; called on the streaming thread at a buffer, a gap or the end."""
+        if not self._pending:
+            return
+        self._pending = False
+        self._thread = threading.get_ident()
+        element = self._element()
+        if element is not None:
+            element.continue_state(Gst.StateChangeReturn.SUCCESS)
+            self._post(Gst.Message.new_async_done, Gst.CLOCK_TIME_NONE)
+        self._done.set()
+
+    def wait(self) -> None:
+        """Wait, in the change to PLAYING, for a completion that is under way; at most a second."""
+        if not self._pending and self._thread != threading.get_ident():
+            self._done.wait(1)
+
+    def give_up(self) -> None:
+        """End a change that no buffer has completed."""
+        if self._pending:
+            self._pending = False
+            self._post(Gst.Message.new_async_done, Gst.CLOCK_TIME_NONE)
+        self._done.set()
+
+    def _post(self, make: Any, *arguments: Any) -> None:
+        element = self._element()
+        if element is not None:
+            element.post_message(make(element, *arguments))
 
 
 def _make_sink(element: Gst.Element) -> None:
