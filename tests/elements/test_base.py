@@ -21,6 +21,7 @@ from gi.repository import Gst, GstBase
 Gst.init(None)
 
 from sluice.contract import gstref
+from sluice.contract.structures import required_structure
 from sluice.elements import ELEMENTS
 from sluice.elements.base import InFlightElement, InPlaceElement, guarded, set_switch_interval
 from sluice.elements.fifo import Entry, Fifo
@@ -179,7 +180,7 @@ def harness(element: Gst.Element, left: list[Any], flow: list[Gst.FlowReturn] | 
 
     def on_event(_pad: Gst.Pad, _parent: Any, event: Gst.Event) -> bool:
         if event.type == Gst.EventType.CAPS:
-            left.append(("caps", event.parse_caps().get_structure(0).get_int("width")[1]))
+            left.append(("caps", required_structure(event.parse_caps(), 0).get_int("width")[1]))
         elif event.type in (Gst.EventType.GAP, Gst.EventType.EOS, Gst.EventType.FLUSH_START, Gst.EventType.FLUSH_STOP):
             left.append(event.type.value_nick)
         return True

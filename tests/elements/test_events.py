@@ -8,6 +8,7 @@ from gi.repository import Gst
 
 Gst.init(None)
 
+from sluice.contract.structures import required_structure
 from sluice.elements import events
 
 CAPS = Gst.Caps.from_string("video/x-raw,format=NV12,width=640,height=360,framerate=30000/1001")
@@ -34,12 +35,12 @@ def time_segment() -> Gst.Segment:
 )
 def test_stream_events_have_nvidia_s_numbers_and_names(event: Gst.Event, number: int, name: str) -> None:
     assert events.event_type(event) == number
-    assert event.get_structure().get_name().startswith(name)
+    assert required_structure(event).get_name().startswith(name)
     assert events.parse_stream_event(event).source_id == 3
 
 
 def test_every_stream_event_is_distinct() -> None:
-    names = {events.pad_added(0).get_structure().get_name() for _ in range(3)}
+    names = {required_structure(events.pad_added(0)).get_name() for _ in range(3)}
     assert len(names) == 3
 
 
@@ -47,7 +48,7 @@ def test_update_caps_carries_size_rate_and_the_caps() -> None:
     parsed = events.parse_stream_event(events.update_caps(2, "cam", CAPS))
     assert (parsed.width, parsed.height, parsed.framerate, parsed.stream_id) == (640, 360, (30000, 1001), "cam")
     assert parsed.caps.is_equal(CAPS)
-    structure = events.update_caps(2, "cam", CAPS).get_structure()
+    structure = required_structure(events.update_caps(2, "cam", CAPS))
     assert structure.get_uint("stream-id") == (True, 2)
     assert structure.get_string("stream-id-str") == "cam"
     assert structure.get_uint("width-val") == (True, 640)
@@ -63,7 +64,7 @@ def test_control_events_share_a_number_with_stream_events_but_not_a_type() -> No
     event = events.control_event(events.ROI_UPDATE, stream_id="cam", roi__count=0)
     assert events.parse_stream_event(event) is None
     assert events.parse_control_event(event) == {"stream_id": "cam", "roi-count": 0}
-    assert event.get_structure().get_uint("roi-count") == (True, 0)
+    assert required_structure(event).get_uint("roi-count") == (True, 0)
     interval = events.control_event(events.INFER_INTERVAL_UPDATE, stream_id="cam", interval=4)
     assert events.event_type(interval) == (407 << 8 | 6)
     assert events.parse_control_event(interval)["interval"] == 4
@@ -97,7 +98,7 @@ def test_stream_events_travel_as_sticky_events() -> None:
 
 def test_custom_queries_are_answered_in_place() -> None:
     def on_query(_pad: Gst.Pad, _parent: Gst.Object, query: Gst.Query) -> bool:
-        if query.get_structure().get_name() == "nv-batch-size":
+        if required_structure(query).get_name() == "nv-batch-size":
             return events.answer(query, batch_size=16)
         return False
 
@@ -112,7 +113,7 @@ def test_custom_queries_are_answered_in_place() -> None:
 
 def test_stream_eos_message_names_the_stream() -> None:
     event = events.stream_eos_message(Gst.Pipeline.new(None), 7)
-    assert event.get_structure().get_name() == "stream-eos"
-    structure = event.parse_sink_message().get_structure()
+    assert required_structure(event).get_name() == "stream-eos"
+    structure = required_structure(event.parse_sink_message())
     assert structure.get_name() == "stream-eos"
     assert structure.get_uint("stream-id") == (True, 7)

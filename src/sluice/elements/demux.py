@@ -9,6 +9,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GObject, Gst
 
+from sluice.contract.structures import structure_of
 from sluice.elements import events
 from sluice.elements.base import Lifecycle, guarded, post_error
 from sluice.elements.flow import push_address
@@ -265,7 +266,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
 
     def _forward_message(self, event: Gst.Event) -> None:
         """Send the event with a stream's end message to that stream's pad, any other to all."""
-        structure = event.parse_sink_message().get_structure()
+        structure = structure_of(event.parse_sink_message())
         found, number = structure.get_uint("stream-id") if structure else (False, 0)
         if not found:
             self._push_to_all(event)
@@ -283,7 +284,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
 
     def src_query(self, pad: Gst.Pad, query: Gst.Query) -> bool:
         """Answer a query from one stream's branch."""
-        if query.type == Gst.QueryType.CUSTOM and query.get_structure().get_name() == "nv-batch-size":
+        if events.query_name(query) == "nv-batch-size":
             return events.answer(query, batch_size=1)
         return bool(pad.query_default(self, query))
 

@@ -62,14 +62,22 @@ def finish(part: Part) -> int:
     That is the very buffer unless somebody else holds it too, who must not see it change: then it is a copy that shares
     its memory. The batch must have been let go.
     """
+    if part.held[0].pts != part.pts:
+        part.held.append(_timed(part.held.pop(), part.pts))
     address = gstref.make_writable(release(part.held))
     owner = provider()
     if owner.find_address(address):
         raise ContractError(f"the buffer of stream {part.stream} came into the muxer with an NvDsBatchMeta of its own")
     owner.attach_address(address, part.meta)
     part.meta = 0
-    gstref.wrap(address).pts = part.pts
     return address
+
+
+def _timed(buffer: Gst.Buffer, pts: int) -> Gst.Buffer:
+    """Return a buffer with another PTS: the same one if nobody else holds it, else a copy that shares its memory."""
+    own = buffer if gstref.is_writable(gstref.address(buffer)) else buffer.copy()
+    own.pts = pts
+    return own
 
 
 def discard(part: Part) -> None:

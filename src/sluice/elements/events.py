@@ -15,6 +15,8 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GObject, Gst
 
+from sluice.contract.structures import required_structure, structure_of
+
 _STREAM_FLAGS = 0x1E  # downstream | serialized | sticky | sticky-multi
 _CONTROL_FLAGS = 0x06  # downstream | serialized
 
@@ -158,7 +160,7 @@ def update_caps(source_id: int, stream_id: str, caps: Gst.Caps) -> Gst.Event:
 
     Besides NVIDIA's fields the event carries the caps themselves, for sluicedemux. A missing rate is given as 0/1.
     """
-    structure = caps.get_structure(0)
+    structure = required_structure(caps, 0)
     _, width = structure.get_int("width")
     _, height = structure.get_int("height")
     found, numerator, denominator = structure.get_fraction("framerate")
@@ -179,7 +181,7 @@ def update_caps(source_id: int, stream_id: str, caps: Gst.Caps) -> Gst.Event:
 def parse_stream_event(event: Gst.Event) -> StreamEvent | None:
     """Return what a stream event says; None for any other event."""
     kind = event_type(event)
-    structure = event.get_structure() if kind in _STREAM_NAMES else None
+    structure = structure_of(event) if kind in _STREAM_NAMES else None
     if structure is None:
         return None
     # PyGObject's wrappers of the values in a structure hold no reference, so what may outlive the event is copied.
@@ -215,9 +217,9 @@ def control_event(kind: int, **fields: Any) -> Gst.Event:
 
 def parse_control_event(event: Gst.Event) -> dict[str, Any] | None:
     """Return the fields of a control event by name; None for any other event."""
-    if event_type(event) not in _CONTROL_NAMES or event.get_structure() is None:
+    structure = structure_of(event) if event_type(event) in _CONTROL_NAMES else None
+    if structure is None:
         return None
-    structure = event.get_structure()
     names = [structure.nth_field_name(index) for index in range(structure.n_fields())]
     return {name: structure.get_value(name) for name in names}
 
@@ -227,6 +229,12 @@ def stream_eos_message(element: Gst.Element, source_id: int) -> Gst.Event:
     structure = Gst.Structure.new_empty("stream-eos")
     structure.set_value("stream-id", _uint(source_id))
     return Gst.Event.new_sink_message("stream-eos", Gst.Message.new_element(element, structure))
+
+
+def query_name(query: Gst.Query) -> str | None:
+    """Return the name of a custom query's structure; None for any other query."""
+    structure = structure_of(query) if query.type == Gst.QueryType.CUSTOM else None
+    return None if structure is None else str(structure.get_name())
 
 
 def numbers_structure(name: str, numbers: dict[str, int]) -> Gst.Structure:
@@ -261,7 +269,7 @@ def ask(pad: Gst.Pad, name: str, field: str) -> int | None:
     query = Gst.Query.new_custom(Gst.QueryType.CUSTOM, Gst.Structure.new_empty(name))
     if not pad.peer_query(query):
         return None
-    found, number = query.get_structure().get_uint(field)
+    found, number = required_structure(query).get_uint(field)
     return int(number) if found else None
 
 

@@ -13,6 +13,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GObject, Gst
 
+from sluice.contract.structures import required_structure
 from sluice.elements import events, mux_input, queries
 from sluice.elements.base import SourceTaskElement, guarded, post_error
 from sluice.elements.batch_policy import Batcher, Settings
@@ -228,7 +229,7 @@ class SluiceMux(SourceTaskElement):
             return True
         if query.type == Gst.QueryType.ALLOCATION:
             return mux_input.answer_allocation(query, self._batcher.settings.queue_size + self._values["batch-size"])
-        if query.type == Gst.QueryType.CUSTOM and query.get_structure().get_name() == "nv-batch-size":
+        if events.query_name(query) == "nv-batch-size":
             return events.answer(query, batch_size=1)
         return bool(pad.query_default(self, query))
 
@@ -237,13 +238,13 @@ class SluiceMux(SourceTaskElement):
     def on_src_query(self, query: Gst.Query) -> bool:
         if query.type == Gst.QueryType.LATENCY:
             return self._answer_latency(query)
-        name = query.get_structure().get_name() if query.type == Gst.QueryType.CUSTOM else None
+        name = events.query_name(query)
         if name == "nv-batch-size":
             return events.answer(query, batch_size=self._values["batch-size"])
         if name == "nv-numStreams-size":
             return events.answer(query, numStreams_size=len(self._inputs))
         if name == "nv-uri-from-streamid":
-            found, number = query.get_structure().get_uint("streamid")
+            found, number = required_structure(query).get_uint("streamid")
             pad = next((pad for pad, entry in self._inputs.items() if found and entry.number == number), None)
             return pad is not None and bool(pad.peer_query(query))
         return super().on_src_query(query)

@@ -10,6 +10,7 @@ gi.require_version("Gst", "1.0")
 gi.require_version("GstVideo", "1.0")
 from gi.repository import Gst, GstVideo
 
+from sluice.contract.structures import required_structure
 from sluice.elements import events, queries
 from sluice.elements.batch_policy import Stream
 
@@ -114,7 +115,7 @@ class Input:
         self._raw_format, self.format = builder.accept(caps, self.number)
         self._builder = builder
         self.caps = caps
-        structure = caps.get_structure(0)
+        structure = required_structure(caps, 0)
         self._width = structure.get_int("width")[1]
         self._height = structure.get_int("height")[1]
         self._duration = queries.frame_duration(caps) or _DEFAULT_DURATION

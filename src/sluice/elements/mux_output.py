@@ -12,6 +12,7 @@ from gi.repository import Gst
 from sluice.contract import batching, bulk
 from sluice.contract.formats import FrameFormat, MemType
 from sluice.contract.metadata import BatchMeta
+from sluice.contract.structures import required_structure
 from sluice.elements.mux_input import Frame
 from sluice.errors import ConfigurationError
 
@@ -71,7 +72,7 @@ class BatchBuilder:
 
     def _check_alike(self, caps: Gst.Caps, memory: str, number: int) -> None:
         """Hold the memory of all streams, and in NVMM batches the pixel format, to the first stream's."""
-        name = caps.get_structure(0).get_string("format") if memory == "memory:NVMM" or self._as_nvmm else ""
+        name = required_structure(caps, 0).get_string("format") if memory == "memory:NVMM" or self._as_nvmm else ""
         if self._memory is None:
             self._memory = (memory, name, number)
         if self._memory[:2] == (memory, name):
@@ -97,7 +98,7 @@ class BatchBuilder:
 
     def caps(self, first: Gst.Caps) -> Gst.Caps:
         """Return the caps of the batches, given those of the stream that came first."""
-        structure = first.get_structure(0)
+        structure = required_structure(first, 0)
         found, *rate = structure.get_fraction("framerate")
         framerate = (rate[0], rate[1]) if found else (0, 1)
         memory = batching.memory_feature(first)

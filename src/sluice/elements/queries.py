@@ -5,12 +5,14 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+from sluice.contract.structures import required_structure
+
 
 def frame_duration(caps: Gst.Caps | None) -> int:
     """Return the nanoseconds between two frames by the caps' framerate; 0 without caps or with a variable rate."""
     if caps is None or caps.get_size() == 0:
         return 0
-    found, numerator, denominator = caps.get_structure(0).get_fraction("framerate")
+    found, numerator, denominator = required_structure(caps, 0).get_fraction("framerate")
     return Gst.SECOND * denominator // numerator if found and numerator > 0 else 0
 
 
