@@ -8,6 +8,8 @@ Boxes are left, top, width, height in pixels of the surface the frame points to.
 """
 
 import ctypes
+import functools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
@@ -79,6 +81,11 @@ def cut_label(text: str, limit: int = MAX_LABEL_BYTES) -> bytes:
     return encoded[:limit].decode("utf-8", "ignore").encode()
 
 
+@functools.cache
+def _offset(struct: str, path: str) -> int:
+    return layout().struct(struct).offset(path)
+
+
 class View:
     """A struct in C memory under a lease."""
 
@@ -122,7 +129,7 @@ class View:
 
     def _field(self, path: str) -> int:
         self._lease.check()
-        return self._address + self._provider.layout.struct(self.struct).offset(path)
+        return self._address + _offset(self.struct, path)
 
     def _list(self, path: str) -> Iterator[int]:
         """Yield the data of a GList field."""
@@ -141,6 +148,7 @@ class _Number(Generic[T]):
     def __init__(self, path: str, kind: Callable[[Any], T], doc: str) -> None:
         self.path, self.kind, self.__doc__ = path, kind, doc
         self._offset = -1
+        self._limits = (0, 0)
         self._ctype: Any = None
 
     @overload
@@ -154,20 +162,23 @@ class _Number(Generic[T]):
 
     def __set__(self, view: View, value: T) -> None:
         cell = self._cell(view)
-        if self.kind is not float:
-            bits = 8 * ctypes.sizeof(self._ctype)
-            signed = self._ctype(-1).value < 0
-            low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-            if not low <= int(value) <= high:  # type: ignore[call-overload]
-                raise ContractError(f"{view.struct}.{self.path} is {value!r}; it can be {low} to {high}")
+        if self.kind is float:
+            if not math.isfinite(value):  # type: ignore[arg-type]
+                raise ContractError(f"{view.struct}.{self.path} is {value!r}; it needs a finite number")
+        elif not self._limits[0] <= int(value) <= self._limits[1]:  # type: ignore[call-overload]
+            low, high = self._limits
+            raise ContractError(f"{view.struct}.{self.path} is {value!r}; it can be {low} to {high}")
         cell.value = value
 
     def _cell(self, view: View) -> Any:
         view._lease.check()
         if self._ctype is None:
-            struct = layout().struct(view.struct)
-            self._offset = struct.offset(self.path)
-            self._ctype = struct.ctype(self.path)
+            ctype = layout().struct(view.struct).ctype(self.path)
+            bits = 8 * ctypes.sizeof(ctype)
+            signed = self.kind is not float and ctype(-1).value < 0
+            self._limits = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+            self._offset = _offset(view.struct, self.path)
+            self._ctype = ctype
         return self._ctype.from_address(view._address + self._offset)
 
 
@@ -201,7 +212,7 @@ class _Floats:
 
     def __set__(self, view: View, value: Box) -> None:
         numbers = [float(number) for number in value]
-        if len(numbers) != 4 or not np.isfinite(numbers).all():
+        if len(numbers) != 4 or not all(map(math.isfinite, numbers)):
             raise ContractError(f"{view.struct}.{self.path} needs four finite numbers, not {value!r}")
         self.array.from_address(view._field(self.path))[:] = numbers
 

@@ -324,6 +324,13 @@ def test_a_number_that_does_not_fit_is_refused(frame, name, value):
     assert obj.object_id == UNTRACKED
 
 
+def test_a_number_that_is_none_is_refused(frame):
+    obj = frame.add_object()
+    with pytest.raises(ContractError, match=r"rect_params\.rotation_angle is nan; it needs a finite number"):
+        obj.rotation = float("nan")
+    assert obj.rotation == 0
+
+
 def test_a_box_must_be_four_finite_numbers(frame):
     obj = frame.add_object()
     for value in ((1, 2, 3), (1, 2, 3, float("nan"))):
