@@ -1,5 +1,7 @@
 """sluicetracker: fields written, streams apart, discontinuities, frames without inference, and what is refused."""
 
+import gc
+
 import gi
 import numpy as np
 import pytest
@@ -326,3 +328,19 @@ def test_no_reference_to_the_buffer_is_left_when_it_goes_on(element):
             feed.push(Given([PERSON]))
     assert len(counts) == 40
     assert counts[0::2] == counts[1::2]
+
+
+def test_elements_are_finalised_after_use(tmp_path):
+    gone = []
+
+    def use():
+        chain = f"sluicetracker name=t ! sluicemsgconv name=c ! sluicemsgbroker name=b location={tmp_path / 'm'}"
+        with Feed(chain) as feed:
+            feed.push(Given([PERSON]))
+            feed.end()
+            for name in "tcb":
+                feed.get(name).weak_ref(gone.append, name)
+
+    use()
+    gc.collect()
+    assert sorted(gone) == ["b", "c", "t"]
