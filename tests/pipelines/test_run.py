@@ -1,0 +1,222 @@
+"""``sluice run`` and its companions from a shell: exit status, summary, messages, progress, interruption."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cv2
+import pytest
+
+SLUICE = [sys.executable, "-m", "sluice.app.cli"]
+MODEL = '''
+class Bright:
+    """Ten lines are a model."""
+
+    labels = ["bright", "dark"]
+
+    def infer(self, frames):
+        import numpy as np
+        from sluice import Detections
+
+        box = np.array([[1, 2, 30, 40], [5, 5, 20, 20]], np.float32)
+        return [Detections(box, np.array([0.9, 0.4], np.float32), np.array([0, 1], np.int32)) for _ in frames]
+'''
+SMALL = "test:ball?frames=12&size=64x48"
+
+
+def sluice(*arguments: object, timeout: float = 60) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([*SLUICE, *map(str, arguments)], capture_output=True, text=True, timeout=timeout)
+
+
+@pytest.fixture
+def bright(tmp_path: Path) -> Path:
+    path = tmp_path / "bright.py"
+    path.write_text(MODEL)
+    return path
+
+
+def test_everything_at_once(data: Path, tmp_path: Path, bright: Path) -> None:
+    clip = data / "videos" / "vpf_test.mp4"
+    summary, messages, out = tmp_path / "summary.json", tmp_path / "all.jsonl", tmp_path / "out"
+    done = sluice(
+        "run", clip, SMALL, "--model", f"{bright}:Bright", "--tracker", "sort", "--out", out,
+        "--messages", messages, "--summary", summary, "--confidence", 0.5,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(summary.read_text())
+    first, second = found["streams"]
+    assert (first["uri"], first["frames_in"], first["frames_out"]) == (str(clip), 96, 96)
+    assert (second["uri"], second["frames_in"], second["frames_out"]) == (SMALL, 12, 12)
+    assert first["objects"] >= 90
+    assert first["tracks"] == second["tracks"] == 1
+    assert (first["damaged"], first["warnings"], first["errors"]) == (False, [], [])
+    assert found["model"] == f"{bright}:Bright"
+    assert found["provider"] in ("portable", "nvidia")
+    assert found["fps"] > 0
+    assert found["runtime"]
+    assert sorted(path.name for path in out.iterdir()) == ["test_ball.mp4", "vpf_test.mp4"]
+    assert cv2.VideoCapture(str(out / "vpf_test.mp4")).read()[0]
+    assert len(messages.read_text().splitlines()) >= 90
+    assert f"wrote {out / 'vpf_test.mp4'}" in done.stdout
+    assert "vpf_test: 96 frames" in done.stderr
+
+
+def test_messages_on_the_standard_output_are_alone_there(bright: Path) -> None:
+    done = sluice("run", SMALL, "--model", bright, "--messages", "-", "--tracker", "none")
+    assert done.returncode == 0, done.stderr
+    assert len([json.loads(line) for line in done.stdout.splitlines()]) == 12
+    assert "12 frames in, 12 out" in done.stderr
+
+
+def test_model_none_runs_everything_else(tmp_path: Path) -> None:
+    done = sluice("run", SMALL, "--model", "none", "--out", tmp_path / "x.mp4")
+    assert done.returncode == 0, done.stderr
+    assert "12 frames in, 12 out, 0 objects" in done.stdout
+
+
+def test_classes_are_kept_by_name(tmp_path: Path, bright: Path) -> None:
+    summary = tmp_path / "summary.json"
+    arguments = ("run", SMALL, "--model", bright, "--tracker", "none", "--summary", summary)
+    assert sluice(*arguments, "--classes", "dark").returncode == 0
+    assert json.loads(summary.read_text())["streams"][0]["objects"] == 12
+    assert sluice(*arguments, "--classes", "dark,0").returncode == 0
+    assert json.loads(summary.read_text())["streams"][0]["objects"] == 24
+
+
+def test_one_failed_stream_is_status_1_and_the_others_finish(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.mp4"
+    broken.write_bytes(b"no video" * 1000)
+    summary = tmp_path / "summary.json"
+    done = sluice("run", broken, SMALL, "--model", "none", "--summary", summary)
+    assert done.returncode == 1
+    first, second = json.loads(summary.read_text())["streams"]
+    assert str(broken) in first["errors"][0]
+    assert (second["frames_out"], second["errors"]) == (12, [])
+
+
+def test_a_model_that_raises_is_status_1_with_its_traceback(tmp_path: Path) -> None:
+    model = tmp_path / "bad.py"
+    model.write_text(
+        "def infer(frames):\n    raise RuntimeError('no idea')\n\nclass Bad:\n    infer = staticmethod(infer)\n"
+    )
+    done = sluice("run", SMALL, "--model", f"{model}:Bad")
+    assert done.returncode == 1
+    assert "RuntimeError: no idea" in done.stderr
+    assert f'File "{model}", line 2' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], "SOURCE"),
+        (["nothere.mp4"], "nothere.mp4"),
+        (["rtsp://u:sesame@h/x", "gopher://u:sesame@h"], "gopher"),
+        ([SMALL, "--model", "nothere.onnx"], "nothere.onnx"),
+        ([SMALL, "--model", "nosuchname"], "nosuchname"),
+        ([SMALL, "--model", "none", "--tracker", "nosuch"], "nosuch"),
+        ([SMALL, "--model", "none", "--frames", "0"], "frames"),
+        ([SMALL, "--model", "none", "--confidence", "2"], "confidence"),
+        ([SMALL, "--model", "none", "--labels", "nothere.txt"], "nothere.txt"),
+        ([SMALL, "--model", "none", "--out", "x.avi"], "x.avi"),
+        ([SMALL, "--model", "none", "--tile"], "tile"),
+        ([SMALL, "--model", "none", "--summary", "/proc/nothere/x.json"], "/proc/nothere"),
+        ([SMALL, "--nosuchoption"], "nosuchoption"),
+    ],
+)
+def test_wrong_arguments_are_status_2_by_name(arguments: list[str], named: str) -> None:
+    done = sluice("run", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "sesame" not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interruption_finishes_the_file(number: signal.Signals, status: int, tmp_path: Path) -> None:
+    out, summary = tmp_path / "x.mp4", tmp_path / "summary.json"
+    command = ["run", "test:ball?live=1&size=64x48", "--model", "none", "--out", out, "--summary", summary]
+    child = subprocess.Popen([*SLUICE, *map(str, command)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 20
+    while not out.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(2)
+    begun = time.monotonic()
+    child.send_signal(number)
+    child.communicate(timeout=10)
+    assert time.monotonic() - begun < 4
+    assert child.returncode == status
+    found = json.loads(summary.read_text())
+    assert found["stopped"]
+    video = cv2.VideoCapture(str(out))
+    frames = 0
+    while video.grab():
+        frames += 1
+    assert frames == found["streams"][0]["frames_out"] > 0
+
+
+def test_a_bar_per_stream_on_a_terminal() -> None:
+    terminal, end = pty.openpty()
+    with subprocess.Popen(
+        [*SLUICE, "run", SMALL, "test:snow?frames=9&size=64x48", "--model", "none"],
+        stdout=subprocess.DEVNULL,
+        stderr=end,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
+    ) as child:
+        os.close(end)
+        shown = b""
+        while True:
+            try:
+                block = os.read(terminal, 4096)
+            except OSError:
+                break
+            if not block:
+                break
+            shown += block
+    os.close(terminal)
+    assert child.returncode == 0
+    assert b"test_ball" in shown
+    assert b"test_snow" in shown
+    assert "━".encode() in shown
+    assert b"12 frames" in shown
+
+
+def test_doctor_as_json() -> None:
+    done = sluice("doctor", "--json", timeout=110)
+    findings = json.loads(done.stdout)
+    assert {finding["status"] for finding in findings} <= {"ok", "note", "fault"}
+    assert done.returncode == int(any(finding["status"] == "fault" for finding in findings))
+    assert all(finding["fix"] for finding in findings if finding["status"] == "fault")
+
+
+def test_env_lines_are_for_a_shell() -> None:
+    done = sluice("env")
+    shell = subprocess.run(["sh", "-c", f'{done.stdout}\nprintf %s "$GST_PLUGIN_PATH"'], capture_output=True, text=True)
+    folder = Path(shell.stdout.split(os.pathsep)[0])
+    assert (folder / "python" / "sluice_infer.py").is_file()
+
+
+def test_env_with_examples_adds_their_folder() -> None:
+    done = sluice("env", "--examples")
+    assert done.returncode == 0, done.stderr
+    assert str(Path(__file__).parents[2] / "examples") in done.stdout
+
+
+def test_models_lists_names_runtimes_and_decoders() -> None:
+    done = sluice("models")
+    for name in ("people", "none", "onnxruntime", "yolox", "file.py:Class"):
+        assert name in done.stdout
+
+
+def test_inspect_says_what_head_and_why(data: Path) -> None:
+    done = sluice("inspect", data / "models" / "yolox_nano_416x416.onnx")
+    assert done.returncode == 0, done.stderr
+    assert "yolox" in done.stdout
+    assert "1, 3, 416, 416" in done.stdout
+    refused = sluice("inspect", "nothere.onnx")
+    assert refused.returncode == 2
+    assert "nothere.onnx" in refused.stderr
