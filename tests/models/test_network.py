@@ -181,7 +181,7 @@ def test_labels_from_metadata_file_or_nowhere(tmp_path):
     assert open_model(plain).labels == ()
     assert open_model(named).labels == ("dark", "bright")
     assert open_model(named, labels=table).labels == ("night", "day")
-    with pytest.raises(ModelError, match="3 labels were given for .*whose head has 2 classes"):
+    with pytest.raises(ModelError, match=r"3 labels were given for .*whose head has 2 classes"):
         open_model(named, labels=["a", "b", "c"])
 
 

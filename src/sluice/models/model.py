@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,6 +13,8 @@ from sluice.errors import ModelError
 from sluice.models import conversions
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
+
+WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
 @runtime_checkable
@@ -231,31 +235,23 @@ def check_options(target: Callable[..., Any], options: Mapping[str, Any]) -> dic
 
 
 def _option_value(target: Any, parameter: inspect.Parameter, value: Any) -> Any:
-    """A text as the parameter's bool, int or float; any other value as it is."""
+    """A text as the parameter's bool, int or float, told by its annotation or its default; any other value as it is."""
     if not isinstance(value, str):
         return value
-    default, hint = parameter.default, parameter.annotation
-    if isinstance(default, bool) or hint in (bool, "bool"):
-        words = {
-            "true": True,
-            "yes": True,
-            "on": True,
-            "1": True,
-            "false": False,
-            "no": False,
-            "off": False,
-            "0": False,
-        }
-        wanted, known = "true or false", words.get(value.lower())
+    # Words, because an annotation may be a class or a text such as "int | None".
+    kinds = set(re.findall(r"\w+", str(parameter.annotation))) & {"str", "bool", "int", "float"}
+    kinds = kinds or {type(parameter.default).__name__}
+    if "str" in kinds:
+        return value
+    if "bool" in kinds:
+        wanted, known = "true or false", WORDS.get(value.lower())
         if known is not None:
             return known
-    elif isinstance(default, (int, float)) or hint in (int, float, "int", "float"):
-        kind = int if isinstance(default, int) or hint in (int, "int") else float
+    elif kinds & {"int", "float"}:
+        kind = float if "float" in kinds else int
         wanted = f"a number ({kind.__name__})"
-        try:
+        with contextlib.suppress(ValueError):
             return kind(value)
-        except ValueError:
-            pass
     else:
         return value
     raise ModelError(f"option {parameter.name!r} of {_name_of(target)} is {value!r}; right is {wanted}")

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
-import onnxruntime
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.runtimes.base import NetworkInfo, TensorInfo
+from sluice.runtimes.unwinding import import_compiled
+
+onnxruntime: Any = import_compiled("onnxruntime")
 
 # onnxruntime names types as "tensor(float)".
 DTYPES = {"float": "float32", "float16": "float16", "double": "float64", "bool": "bool"}
