@@ -58,12 +58,22 @@ def test_everything_at_once(data: Path, tmp_path: Path, bright: Path) -> None:
     assert found["model"] == f"{bright}:Bright"
     assert found["provider"] in ("portable", "nvidia")
     assert found["fps"] > 0
-    assert found["runtime"]
+    assert found["runtime"] == "python"
     assert sorted(path.name for path in out.iterdir()) == ["test_ball.mp4", "vpf_test.mp4"]
     assert cv2.VideoCapture(str(out / "vpf_test.mp4")).read()[0]
     assert len(messages.read_text().splitlines()) >= 90
     assert f"wrote {out / 'vpf_test.mp4'}" in done.stdout
     assert "vpf_test: 96 frames" in done.stderr
+
+
+def test_a_network_file_says_what_executed_it(data: Path, tmp_path: Path) -> None:
+    model, summary = data / "models" / "yolox_nano_416x416.onnx", tmp_path / "summary.json"
+    image = data / "models" / "images" / "bus.jpg"
+    done = sluice("run", image, "--model", model, "--tracker", "none", "--classes", "person", "--summary", summary)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(summary.read_text())
+    assert found["runtime"] == "onnxruntime"
+    assert found["streams"][0]["objects"] >= 3  # the people in front of the bus
 
 
 def test_messages_on_the_standard_output_are_alone_there(bright: Path) -> None:

@@ -56,7 +56,11 @@ class Job:
         self._streams = [StreamSummary(source.shown) for source in sources]
         self._warned = [0] * len(sources)
         self._summary = Summary(
-            self._streams, model=options.model_name, tracker=options.tracker, provider=provider().name
+            self._streams,
+            model=options.model_name,
+            runtime=options.runtime_name,
+            tracker=options.tracker,
+            provider=provider().name,
         )
         if self._graph.tiled:
             self._summary.outputs = [str(branch.path) for branch in self._graph.branches]

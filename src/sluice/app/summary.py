@@ -51,7 +51,7 @@ class Summary:
         fps: frames of all streams that came out, per second of the whole run.
         seconds: how long the run took, from the first state change to the end.
         model: the model's name.
-        runtime: what executed it.
+        runtime: what executed it: the runtime of a network file, "python" for Python code.
         provider: which library kept the metadata, "nvidia" or "portable".
         tracker: name of the tracker, None without one.
         stopped: whether the run was stopped before its streams had ended.
