@@ -300,13 +300,13 @@ def test_every_field_keeps_what_it_is_given(batch, frame):
     checked = 0
     for view in (batch, frame, obj, obj.rect, obj.text, classifier, classifier.add_label("x"), *slots):
         for name, member in vars(type(view)).items():
-            if type(member).__name__ == "_Number" and name not in library_counts:
+            if type(member).__name__ == "Number" and name not in library_counts:
                 value = True if member.kind is bool else 0.75 if member.kind is float else 77
-            elif type(member).__name__ == "_Floats":
+            elif type(member).__name__ == "Floats":
                 value = (0.25, 0.5, 0.75, 1.0)
-            elif type(member).__name__ == "_Misc":
+            elif type(member).__name__ == "Misc":
                 value = (1, 2, 3, -4)
-            elif type(member).__name__ in ("_Label", "_Text"):
+            elif type(member).__name__ in ("Label", "Text"):
                 value = "größe"
             else:
                 continue
