@@ -21,6 +21,8 @@ from sluice.contract.surface import SurfaceBatch
 from sluice.errors import ContractError
 from sluice.models.frame import Frame, FrameObject
 
+NO_TIME = Gst.CLOCK_TIME_NONE
+
 
 class BatchReader:
     """Opens the buffers of one stream of buffers; made anew for every CAPS event.
@@ -125,16 +127,17 @@ class Batch:
 
 def _frame(meta: FrameMeta, surfaces: SurfaceBatch) -> Frame:
     """Make the frame of one metadata: its surface is number ``batch_id`` of the batch."""
-    if meta.batch_id >= len(surfaces):
+    index, pts = meta.batch_id, meta.buf_pts
+    if index >= len(surfaces):
         raise ContractError(
-            f"frame {meta.frame_num} of stream {meta.source_id} has batch_id {meta.batch_id}, "
+            f"frame {meta.frame_num} of stream {meta.source_id} has batch_id {index}, "
             f"and the batch has {len(surfaces)} surfaces"
         )
     return Frame(
-        surfaces[meta.batch_id],
+        surfaces[index],
         stream=meta.source_id,
         number=meta.frame_num,
-        pts=None if (pts := meta.buf_pts) == Gst.CLOCK_TIME_NONE else pts,
+        pts=None if pts == NO_TIME else pts,
         ntp_timestamp=meta.ntp_timestamp,
         objects=_objects(meta) if meta.num_objects else (),
     )
