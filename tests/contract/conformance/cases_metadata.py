@@ -143,6 +143,70 @@ def test_clearing(batch, frame, pools):
     assert len(batch.frames) == 2
 
 
+def numbers_of(view):
+    """All fields of a view's struct but pointers and the base, by path."""
+    table = view.provider.layout
+
+    def walk(name, offset, path):
+        for field, entry in table.struct(name).fields.items():
+            place = f"{path}.{field}"
+            if entry.type == "NvDsBaseMeta" or entry.type == "ptr":
+                continue
+            if entry.type in table.structs:
+                size = table.struct(entry.type).size
+                for i in range(entry.count):
+                    yield from walk(entry.type, offset + entry.offset + i * size, f"{place}[{i}]")
+            else:
+                size = np.dtype("S1" if entry.type == "char" else entry.type).itemsize * entry.count
+                yield place, ctypes.string_at(view.address + offset + entry.offset, size)
+
+    return dict(walk(view.struct, 0, view.struct))
+
+
+def test_both_providers_copy_the_same_fields():
+    if wheel_folder() is None and not (DEEPSTREAM / META_LIBRARY).exists():
+        pytest.skip("NVIDIA's metadata library is not installed")
+    copies = []
+    for owner in (open_provider("portable"), open_provider("nvidia")):
+        batch = BatchMeta(owner.create_batch(2), Lease(), owner)
+        fill_frames(batch, [(7, 8, 9, 10, 11, 12, 13, 14, 15)] * 2)
+        frame = batch.frames[0]
+        frame.surface_type, frame.surface_index, frame.infer_done, frame.misc = 3, 4, True, (1, 2, 3, 4)
+        parent = frame.add_object()
+        write_objects(
+            frame,
+            [[1, 2, 3, 4]] * 2,
+            [0.5, 1],
+            [1, 2],
+            ["a", "b"],
+            unique_id=3,
+            rotation=[5, 6],
+            masks=[np.ones((2, 3)), None],
+            parents=[parent.address, 0],
+            bg_color=(0, 1, 0, 1),
+        )
+        obj = frame.objects[0]
+        obj.tracker_box, obj.tracker_confidence, obj.object_id, obj.misc = (9, 8, 7, 6), 0.25, 77, (5, 6, 7, 8)
+        info = obj.add_classifier(4, "kind").add_label("red", class_id=5, label_id=6, probability=0.5, num_classes=7)
+        info.long_label = "a long label"
+        display = frame.add_display()
+        display.num_circles = display.num_lines = display.num_arrows = 2
+        display.circles[1].radius, display.lines[1].x2, display.arrows[1].arrow_head = 5, 6, 2
+        copy = BatchMeta(owner.copy_batch(batch.address), Lease(), owner)
+        views = [copy, *copy.frames]
+        for twin in copy.frames:
+            views += twin.display_metas
+            for item in twin.objects:
+                views += [item, *item.classifiers, *(label for c in item.classifiers for label in c.labels)]
+        found = [numbers_of(view) for view in views]
+        del found[0]["NvDsBatchMeta.meta_mutex"]
+        copies.append(found)
+        owner.destroy_batch(copy.address)
+        owner.destroy_batch(batch.address)
+    assert len(copies[0]) == 9
+    assert copies[0] == copies[1]
+
+
 def test_removed_frames_take_their_display_metas_along(batch, pools):
     for frame in batch.frames:
         frame.add_display()

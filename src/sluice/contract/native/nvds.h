@@ -247,8 +247,23 @@ G_STATIC_ASSERT (G_STRUCT_OFFSET (NvDsDisplayMeta, misc_osd_data) == 6976);
 G_STATIC_ASSERT (sizeof (NvDsUserMeta) == 48);
 G_STATIC_ASSERT (sizeof (NvDsMeta) == 72);
 
-/* The portable provider, used by its own GstMeta. */
+/* The portable provider, as its copies and its GstMeta use it. */
 SLUICE_EXPORT NvDsBatchMeta *sluice_nvds_create_batch_meta (guint max_frames);
+SLUICE_EXPORT NvDsFrameMeta *sluice_nvds_acquire_frame_meta_from_pool (NvDsBatchMeta *batch);
+SLUICE_EXPORT NvDsObjectMeta *sluice_nvds_acquire_obj_meta_from_pool (NvDsBatchMeta *batch);
+SLUICE_EXPORT NvDsClassifierMeta *sluice_nvds_acquire_classifier_meta_from_pool (NvDsBatchMeta *batch);
+SLUICE_EXPORT NvDsDisplayMeta *sluice_nvds_acquire_display_meta_from_pool (NvDsBatchMeta *batch);
+SLUICE_EXPORT NvDsUserMeta *sluice_nvds_acquire_user_meta_from_pool (NvDsBatchMeta *batch);
+SLUICE_EXPORT NvDsLabelInfo *sluice_nvds_acquire_label_info_meta_from_pool (NvDsBatchMeta *batch);
+SLUICE_EXPORT void sluice_nvds_add_frame_meta_to_batch (NvDsBatchMeta *batch, NvDsFrameMeta *frame);
+SLUICE_EXPORT void sluice_nvds_add_obj_meta_to_frame (NvDsFrameMeta *frame, NvDsObjectMeta *object,
+    NvDsObjectMeta *parent);
+SLUICE_EXPORT void sluice_nvds_add_display_meta_to_frame (NvDsFrameMeta *frame, NvDsDisplayMeta *display);
+SLUICE_EXPORT void sluice_nvds_add_classifier_meta_to_object (NvDsObjectMeta *object, NvDsClassifierMeta *classifier);
+SLUICE_EXPORT void sluice_nvds_add_label_info_meta_to_classifier (NvDsClassifierMeta *classifier, NvDsLabelInfo *label);
+SLUICE_EXPORT void sluice_nvds_add_user_meta_to_batch (NvDsBatchMeta *batch, NvDsUserMeta *user);
+SLUICE_EXPORT void sluice_nvds_add_user_meta_to_frame (NvDsFrameMeta *frame, NvDsUserMeta *user);
+SLUICE_EXPORT void sluice_nvds_add_user_meta_to_obj (NvDsObjectMeta *object, NvDsUserMeta *user);
 SLUICE_EXPORT gpointer sluice_nvds_batch_meta_copy_func (gpointer data, gpointer user_data);
 SLUICE_EXPORT void sluice_nvds_batch_meta_release_func (gpointer data, gpointer user_data);
 
