@@ -152,6 +152,23 @@ def test_each_frame_of_a_batch_gets_its_own_boxes(tmp_path, batch, counts):
         assert [float(result.scores[0]) for result in results] == pytest.approx([v / 255 for v in levels], abs=0.006)
 
 
+@pytest.mark.parametrize(("class_agnostic", "left"), [(False, [0.9, 0.8]), (True, [0.9])])
+def test_one_object_seen_as_two_classes(tmp_path, class_agnostic, left):
+    """A YOLOv8 head that gives the same box twice, as class 0 and as class 1."""
+    rows = np.zeros((1, 6, 21), np.float32)  # 21 = cells of strides 8, 16, 32 at 32x32
+    rows[0, :4] = 16
+    rows[0, 4, 3], rows[0, 5, 5] = 0.9, 0.8
+    nodes = [
+        onnx_helper.make_node("ReduceMean", ["images"], ["mean"], axes=[0, 1, 2, 3], keepdims=0),
+        onnx_helper.make_node("Mul", ["mean", "zero"], ["nothing"]),
+        onnx_helper.make_node("Add", ["rows", "nothing"], ["output0"]),
+    ]
+    ends = [tensor("images", [1, 3, 32, 32])], [tensor("output0", [1, 6, 21])]
+    path = save(tmp_path / "twice.onnx", nodes, *ends, rows=rows, zero=np.float32(0))
+    [result] = open_model(path, class_agnostic=class_agnostic).infer([frame_of(noise("RGB", 32, 32))])
+    assert result.scores.tolist() == pytest.approx(left)
+
+
 def test_no_frames_no_results(tmp_path):
     assert open_model(brightness_detector(tmp_path / "m.onnx")).infer([]) == []
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.models.arrays import nms_indices
@@ -64,6 +63,7 @@ class NetworkModel:
         confidence: least score, 0..1.
         iou: overlap of two boxes of one class above which the weaker goes, 0..1.
         max_detections: the most boxes for one frame.
+        class_agnostic: let boxes of different classes suppress each other too, for heads that see one object as two.
         decoder: name of the head's decoder, instead of recognising it.
         width, height: input size for a network that leaves it open.
         fit, pad, order, scale, mean, std, interpolation: in place of what the decoder's family usually wants, see
@@ -80,6 +80,7 @@ class NetworkModel:
         confidence: float = CONFIDENCE,
         iou: float = IOU,
         max_detections: int = MAX_DETECTIONS,
+        class_agnostic: bool = False,
         decoder: str | None = None,
         width: int | None = None,
         height: int | None = None,
@@ -95,6 +96,7 @@ class NetworkModel:
             named_decoder(decoder)
         self.path = Path(path)
         self.confidence, self.iou, self.max_detections = confidence, iou, max_detections
+        self.class_agnostic = class_agnostic
         self.labels: tuple[str, ...] = read_labels(labels) or ()
         self._runtime, self._device = runtime, device
         self._decoder_name = decoder
@@ -157,9 +159,11 @@ class NetworkModel:
 
     def _decode(self, outputs: Arrays, slot: int, box: Letterbox) -> Detections:
         xyxy, scores, class_ids = self._decoder.decode(outputs, slot, self.confidence)
-        keep: npt.NDArray[np.intp] = (
-            nms_indices(xyxy, scores, class_ids, self.iou) if self._decoder.needs_nms else np.argsort(-scores)
-        )[: self.max_detections]
+        if self._decoder.needs_nms:
+            keep = nms_indices(xyxy, scores, None if self.class_agnostic else class_ids, self.iou)
+        else:
+            keep = np.argsort(-scores, kind="stable")
+        keep = keep[: self.max_detections]
         return Detections(box.to_frame(xyxy[keep]), scores[keep], class_ids[keep])
 
     def _opened(self) -> Network:
