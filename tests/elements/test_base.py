@@ -448,6 +448,27 @@ def test_allocation_asks_for_as_many_more_buffers_as_are_in_flight() -> None:
     element.set_state(Gst.State.NULL)
 
 
+@pytest.mark.parametrize("name", ["testinflight", "testinplace"])
+def test_nothing_that_passes_is_leaked(name: str) -> None:
+    element, left = Gst.ElementFactory.make(name), []
+    source, sink = started(element, left)
+    buffer = timed(5)
+    custom = Gst.Event.new_custom(Gst.EventType.CUSTOM_DOWNSTREAM, Gst.Structure.new_empty("down"))
+    upstream = Gst.Event.new_custom(Gst.EventType.CUSTOM_UPSTREAM, Gst.Structure.new_empty("up"))
+    qos = Gst.Event.new_qos(Gst.QOSType.UNDERFLOW, 1.0, 5, 5)
+    addresses = [gstref.ref(gstref.address(item)) for item in (buffer, custom, upstream, qos)]
+    source.push_event(custom)
+    source.push(buffer)
+    sink.push_event(upstream)
+    sink.push_event(qos)
+    del buffer, custom, upstream, qos
+    # The reference taken above is the last.
+    eventually(lambda: left == [5] and [gstref.refcount(address) for address in addresses] == [1] * 4)
+    for address in addresses:
+        gstref.unref(address)
+    element.set_state(Gst.State.NULL)
+
+
 def test_elements_are_finalised_after_use() -> None:
     gone = []
     for _ in range(20):

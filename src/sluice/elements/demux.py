@@ -130,7 +130,8 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
         pad = Gst.Pad.new_from_template(template, f"src_{number}")
         pad.set_event_function_full(_src_event, None)
         pad.set_query_function_full(_src_query, None)
-        pad.set_active(True)
+        if self.sinkpad.is_active():
+            pad.set_active(True)
         self._outputs[number] = _Output(pad)
         self.add_pad(pad)
         return pad

@@ -159,7 +159,8 @@ class SluiceMux(SourceTaskElement):
         pad.set_event_function_full(_sink_event, None)
         pad.set_query_function_full(_sink_query, None)
         self._inputs[pad] = Input(pad, number, self._batcher.add(number))
-        pad.set_active(True)
+        if self.srcpad.is_active():
+            pad.set_active(True)
         self.add_pad(pad)
         return pad
 
@@ -228,7 +229,9 @@ class SluiceMux(SourceTaskElement):
             query.set_accept_caps_result(query.parse_accept_caps().is_subset(pad.get_pad_template_caps()))
             return True
         if query.type == Gst.QueryType.ALLOCATION:
-            return mux_input.answer_allocation(query, self._batcher.settings.queue_size + self._values["batch-size"])
+            # What waits here and is in one batch; a pool that has more may be used up by what follows.
+            settings = self._batcher.settings
+            return mux_input.answer_allocation(query, settings.queue_size + settings.max_same_source_frames)
         if events.query_name(query) == "nv-batch-size":
             return events.answer(query, batch_size=1)
         return bool(pad.query_default(self, query))
