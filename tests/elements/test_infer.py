@@ -9,14 +9,15 @@ import weakref
 
 import gi
 import pytest
-from infer_pipeline import BUFFER, MODELS, RAW, Driver, collect, launch, model, run, stats_of
+from batch_feed import Feed, Given
+from infer_pipeline import BUFFER, MODELS, RAW, Driver, collect, launch, model, run, stats_of, watch
 from infer_pipeline import Run as Outcome
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.contract import counters
-from sluice.elements import events
+from sluice.elements import events, register
 from sluice.elements.infer import SluiceInfer
 
 FORMATS = ["I420", "NV12", "RGB", "BGR", "RGBA", "BGRA", "BGRx", "RGBx", "GRAY8", "YUY2"]
@@ -77,6 +78,14 @@ def test_interval_passes_batches_over(interval, seen):
     assert "".join(str(int(f.infer_done)) for f in done.frames) == seen
     assert [len(f.objects) for f in done.frames] == [int(s) for s in seen]
     assert done.stats["skipped"] == seen.count("0")
+
+
+def test_an_empty_batch_passes():
+    register("sluiceinfer")
+    with Feed(f"sluiceinfer name=infer {model('Whole')} interval=1") as feed:
+        for frames in ([], [Given(number=0)], [], [Given(number=1)]):
+            feed.push(*frames)
+        assert stats_of(feed.get("infer"))["inferred"] == 1
 
 
 def test_filters_apply():
@@ -193,6 +202,38 @@ print(time.monotonic() - began)
     assert time.monotonic() - began < 40  # the model sleeps for 60 s
     assert float(done.stdout) < 2
     assert done.stderr.count("was abandoned") == 1
+
+
+def test_two_pipelines_started_and_stopped_interleaved_share_a_model():
+    source = f"{RAW.format(n=-1, format='I420')} ! sluiceinfer name=infer {model('Whole')} model-instance-id=pair"
+    pair = [launch(f"{source} in-flight={i} ! fakesink") for i in (1, 2)]
+    for i in range(50):
+        for pipeline in pair:
+            assert pipeline.set_state(Gst.State.PLAYING) != Gst.StateChangeReturn.FAILURE
+        time.sleep(0.005)
+        pair[i % 2].set_state(Gst.State.NULL)
+        time.sleep(0.002)
+        pair[1 - i % 2].set_state(Gst.State.NULL)
+    assert [pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR) for pipeline in pair] == [None, None]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("model ")]
+
+
+def test_flushing_seeks_abandon_what_is_in_flight():
+    line = (
+        f"{RAW.format(n=-1, format='I420')} ! sluiceinfer name=infer {model('Slow')} in-flight=4 ! fakesink sync=true"
+    )
+    pipeline, done = launch(line), Outcome()
+    watch(pipeline.get_by_name("infer"), done)
+    pipeline.set_state(Gst.State.PLAYING)
+    try:
+        pipeline.get_state(10 * Gst.SECOND)
+        for second in range(1, 11):
+            assert pipeline.seek_simple(Gst.Format.TIME, Gst.SeekFlags.FLUSH, second * Gst.SECOND)
+            pipeline.get_state(10 * Gst.SECOND)
+        assert done.frames[-1].pts >= 10 * Gst.SECOND
+        assert pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR) is None
+    finally:
+        pipeline.set_state(Gst.State.NULL)
 
 
 @pytest.mark.parametrize("in_flight", [1, 8])

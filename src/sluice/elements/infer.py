@@ -163,7 +163,7 @@ class SluiceInfer(InFlightElement):
         assert reader is not None
         metas = reader.metadata(buffer, self._frame_number, Lease())
         self._frame_number += 1
-        if self._instance is None or not self._counter.wants(self._values["interval"]):
+        if not metas or self._instance is None or not self._counter.wants(self._values["interval"]):
             stats.count_batch(len(metas), skipped=len(metas))
             return None
         batch = reader.open(buffer, metas)
