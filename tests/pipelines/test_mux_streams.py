@@ -39,6 +39,7 @@ class Watch:
         self.arrivals: list[tuple[float, int]] = []
         self.events: list[tuple[int, int | None]] = []
         self.sizes: list[list[tuple[int, int]]] = []
+        self.caps: Gst.Caps | None = None
         kinds = Gst.PadProbeType.BUFFER | Gst.PadProbeType.EVENT_DOWNSTREAM
         self.mux.get_static_pad("src").add_probe(kinds, self._note)
 
@@ -52,6 +53,8 @@ class Watch:
             self.arrivals += [(time.monotonic(), frame.pad_index) for frame in frames]
         else:
             event = info.get_event()
+            if events.event_type(event) == Gst.EventType.CAPS:
+                self.caps = event.parse_caps().copy()
             parsed = events.parse_stream_event(event)
             self.events.append((events.event_type(event), parsed.source_id if parsed else None))
         return Gst.PadProbeReturn.OK
@@ -515,3 +518,29 @@ def test_the_mux_is_finalised_after_use() -> None:
         assert message is not None
         del pipeline, message
     eventually(lambda: gc.collect() >= 0 and [ref() for ref in gone] == [None] * 20)
+
+
+def test_system_memory_leaves_as_nvmm_batches_of_one_format_when_told_to(watch: Callable[[str], Watch]) -> None:
+    """And a second mux takes those as NvBufSurfaces, without a look at the pixels."""
+    seen = watch(
+        "sluicemux name=first nvbuf-memory-type=6 batch-size=1 gpu-id=0 ! sluicemux name=m batch-size=2 ! fakesink "
+        "videotestsrc num-buffers=5 ! video/x-raw,format=NV12,width=64,height=48,framerate=30/1 ! first.sink_0"
+    )
+    seen.run()
+    assert seen.sizes == [[(64, 48)]] * 5
+    assert seen.caps is not None
+    assert seen.caps.get_features(0).contains("memory:NVMM")
+    assert seen.caps.is_subset(Gst.Caps.from_string("video/x-raw(ANY), format=NV12, width=64, height=48, batch-size=2"))
+
+
+def test_other_formats_do_not_fit_into_nvmm_batches(watch: Callable[[str], Watch]) -> None:
+    seen = watch(
+        "sluicemux name=m batch-size=2 nvbuf-memory-type=6 ! fakesink "
+        + source(0, 5, caps="format=NV12,width=64,height=48")
+        + source(1, 5, caps="format=RGBA,width=64,height=48")
+    )
+    seen.play()
+    message = seen.end()
+    assert message.type == Gst.MessageType.ERROR
+    text = message.parse_error()[0].message
+    assert all(word in text for word in ("sink_0", "sink_1", "NV12", "RGBA", "videoconvert"))

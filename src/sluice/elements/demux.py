@@ -1,4 +1,8 @@
-"""sluicedemux: batches in, one pad per stream out, with the very buffers that came into the muxer."""
+"""sluicedemux: batches in, one pad per stream out, with the very buffers that came into the muxer.
+
+A buffer that somebody else holds too, such as a decoder its reference pictures, goes on as a new buffer around the same
+memory, since its metadata must not be seen there.
+"""
 
 import ctypes
 import weakref

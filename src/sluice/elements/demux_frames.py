@@ -59,8 +59,8 @@ def split(batch: int, wanted: Callable[[int], bool]) -> list[Part]:
 def finish(part: Part) -> int:
     """Return the address of a part's buffer with its metadata and timestamp; the caller owns the reference.
 
-    That is the very buffer unless somebody else holds it too, who must not see it change: then it is a copy that shares
-    its memory. The batch must have been let go.
+    That is the very buffer unless somebody else holds it too, such as a decoder its reference pictures, who must not
+    see it change: then it is a new buffer around the same memory. The batch must have been let go.
     """
     if part.held[0].pts != part.pts:
         part.held.append(_timed(part.held.pop(), part.pts))
