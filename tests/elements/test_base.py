@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import gi
@@ -22,7 +23,7 @@ Gst.init(None)
 
 from sluice.contract import gstref
 from sluice.contract.structures import required_structure
-from sluice.elements import ELEMENTS
+from sluice.elements import ELEMENTS, base
 from sluice.elements.base import InFlightElement, InPlaceElement, guarded, set_switch_interval
 from sluice.elements.fifo import Entry, Fifo
 from sluice.errors import ConfigurationError, SluiceError
@@ -553,7 +554,7 @@ _HANDED_OVER = (
 )
 
 
-MODULES = sorted({target.partition(":")[0] for target in ELEMENTS.values()} | {"sluice.elements.base"})
+MODULES = sorted(f"sluice.elements.{path.stem}" for path in Path(base.__file__).parent.glob("*.py"))
 
 
 def test_every_function_that_gstreamer_calls_is_guarded() -> None:

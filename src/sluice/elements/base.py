@@ -6,27 +6,27 @@ once on the buffer given. `SourceTaskElement` is what `InFlightElement` and the 
 use the argument `parent`: a bound method as pad function would keep its element alive for ever.
 """
 
-import os
-import sys
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
 import gi
 
 gi.require_version("Gst", "1.0")
-gi.require_version("GstBase", "1.0")
-from gi.repository import Gst, GstBase
+from gi.repository import Gst
 
 from sluice.elements import queries
 from sluice.elements.events import event_type
 from sluice.elements.fifo import Entry, Fifo
 from sluice.elements.flow import push, push_address, release
 from sluice.elements.guard import guarded, post_error
-from sluice.errors import ConfigurationError, SluiceError
+from sluice.elements.in_place import InPlaceElement
+from sluice.elements.lifecycle import SWITCH_INTERVAL, Lifecycle, set_switch_interval
+from sluice.errors import SluiceError
 
 _SERIALIZED = int(Gst.EventTypeFlags.SERIALIZED)  # a bit of the event's type number
 
 __all__ = [
+    "SWITCH_INTERVAL",
     "InFlightElement",
     "InPlaceElement",
     "Lifecycle",
@@ -37,52 +37,11 @@ __all__ = [
     "push",
     "push_address",
     "release",
+    "set_switch_interval",
 ]
 
 Pending = Future
 """What `InFlightElement.submit` returns: a future, completed by any thread with `set_result` or `set_exception`."""
-
-SWITCH_INTERVAL = 0.0002
-"""Seconds after which a Python thread that holds the GIL is asked for it. At Python's own 5 ms, one busy thread takes a
-mux of eight streams from about 12,000 frames/s to 420; at 0.2 ms to about 5,000."""
-
-
-def set_switch_interval() -> float:
-    """Set how often Python's threads change, from the variable SLUICE_SWITCH_INTERVAL (seconds) or `SWITCH_INTERVAL`.
-
-    Raises:
-        ConfigurationError: the variable is not a number of seconds above 0.
-    """
-    text = os.environ.get("SLUICE_SWITCH_INTERVAL", str(SWITCH_INTERVAL))
-    try:
-        sys.setswitchinterval(float(text))
-    except ValueError:
-        raise ConfigurationError(f"SLUICE_SWITCH_INTERVAL={text!r}: a number of seconds above 0 is needed") from None
-    return sys.getswitchinterval()
-
-
-class Lifecycle:
-    """Calls the hooks `start` and `stop` of an element at NULL→READY and READY→NULL."""
-
-    def start(self) -> None:
-        """Import, check properties and load at NULL→READY; an exception fails the change and is posted."""
-
-    def stop(self) -> None:
-        """Give back at READY→NULL what `start` took; also called when `start` failed."""
-
-    def change_state(self, transition: Gst.StateChange) -> Gst.StateChangeReturn:
-        """Do what ``do_change_state`` has to, with the hooks; the class's own ``do_change_state`` guards it."""
-        if transition == Gst.StateChange.NULL_TO_READY:
-            set_switch_interval()
-            try:
-                self.start()
-            except BaseException:
-                self.stop()
-                raise
-        result = Gst.Element.do_change_state(self, transition)
-        if transition == Gst.StateChange.READY_TO_NULL:
-            self.stop()
-        return result
 
 
 class SourceTaskElement(Lifecycle, Gst.Element):  # type: ignore[misc]
@@ -366,60 +325,3 @@ def _sink_event(_pad: Gst.Pad, parent: InFlightElement, event: Gst.Event) -> boo
 @guarded(failure=False)
 def _sink_query(_pad: Gst.Pad, parent: InFlightElement, query: Gst.Query) -> bool:
     return parent.on_sink_query(query)
-
-
-class InPlaceElement(Lifecycle, GstBase.BaseTransform):  # type: ignore[misc]
-    """A synchronous element that works on the buffer it is given and passes it on; abstract.
-
-    By default it runs in passthrough mode: the very buffer that came in goes on, never copied, even when it is shared
-    behind a tee, and metadata is written in place. A subclass that writes pixels calls ``self.set_passthrough(False)``.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.set_in_place(True)
-        self.set_passthrough(True)
-        self.srcpad.add_probe(Gst.PadProbeType.EVENT_UPSTREAM, _drop_qos)
-
-    @guarded(Gst.StateChangeReturn.FAILURE)
-    def do_change_state(self, transition: Gst.StateChange) -> Gst.StateChangeReturn:
-        return self.change_state(transition)
-
-    @guarded(Gst.FlowReturn.ERROR)
-    def do_transform_ip(self, buffer: Gst.Buffer) -> Gst.FlowReturn:
-        return Gst.FlowReturn.OK if self.process(buffer) else GstBase.BASE_TRANSFORM_FLOW_DROPPED
-
-    @guarded(failure=False)
-    def do_set_caps(self, incoming: Gst.Caps, _outgoing: Gst.Caps) -> bool:
-        self.on_caps(incoming)
-        return True
-
-    @guarded(failure=False)
-    def do_sink_event(self, event: Gst.Event) -> bool:
-        self.on_event(event)
-        return bool(GstBase.BaseTransform.do_sink_event(self, event))
-
-    def on_caps(self, caps: Gst.Caps) -> None:
-        """Take the caps of the buffers that follow, or raise."""
-
-    def on_event(self, event: Gst.Event) -> None:
-        """Look at an event from upstream, flushes included; it goes on in any case."""
-
-    def process(self, buffer: Gst.Buffer) -> bool:
-        """Work on a buffer; False drops it. An exception ends the stream.
-
-        Attributes ``stream`` and ``frame`` of the exception are shown in the element error.
-        """
-        raise NotImplementedError
-
-    def passes_qos(self) -> bool:
-        """Whether QoS events go upstream, where they make decoders drop frames: only when the policy is freshest."""
-        return False
-
-
-@guarded(Gst.PadProbeReturn.OK)
-def _drop_qos(pad: Gst.Pad, info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:
-    element = pad.get_parent_element()
-    if event_type(info.get_event()) == Gst.EventType.QOS and element is not None and not element.passes_qos():
-        return Gst.PadProbeReturn.DROP
-    return Gst.PadProbeReturn.OK
