@@ -10,6 +10,7 @@ import pytest
 from sluice.errors import ModelError
 from sluice.models.conversions import corners_of_boxes
 from sluice.models.detections import Detections
+from sluice.models.whole import Classification, Segmentation, WholeFrame
 
 
 def some(n=3, **extra):
@@ -223,3 +224,46 @@ def test_torchvision_dict():
     detections = Detections.from_torchvision(output).validate((9, 8))
     assert detections.class_ids.tolist() == [7]
     assert detections.masks.all()
+
+
+def test_whole_frame_results_stay_with_the_rows_that_are_picked():
+    whole = WholeFrame(classification=[Classification(3, 0.7, "red", "colour")], embedding=[1, 2])
+    detections = Detections(
+        [[0, 0, 4, 4], [1, 1, 3, 3]], [0.5, 0.6], [0, 1], box_masks=[np.ones((2, 2)), np.zeros((1, 3))], whole=whole
+    ).validate((10, 10))
+    picked = detections.filter(confidence=0.55)
+    assert picked.whole is whole
+    assert [mask.shape for mask in picked.box_masks] == [(1, 3)]
+    assert whole.embedding.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("whole", "said"),
+    [
+        (WholeFrame(classification=["red"]), "classification"),
+        (WholeFrame(embedding=[[1.0]]), r"embedding is float32 \[1, 1\]"),
+        (WholeFrame(embedding=[np.nan]), "embedding"),
+        (WholeFrame(keypoints=[[1.0]]), r"keypoints.*\[K, 2\]"),
+        (WholeFrame(segmentation=Segmentation([[0, 4]], classes=3)), "holds 0 to 4"),
+        (WholeFrame(segmentation=Segmentation([[-2, 1]])), "holds -2"),
+        (WholeFrame(segmentation=Segmentation([0, 1])), "rows, columns"),
+        (WholeFrame(segmentation=Segmentation([[0, 1]], np.zeros((2, 2, 2)))), r"right is float32 \[2, 1, 2\]"),
+    ],
+)
+def test_wrong_results_for_the_whole_frame_are_refused_by_name(whole, said):
+    with pytest.raises(ModelError, match=said):
+        Detections.of_whole(whole).validate()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"box_masks": [np.ones((2, 2))], "masks": np.ones((1, 9, 9), bool)}, "one of the two"),
+        ({"box_masks": []}, "0 items"),
+        ({"box_masks": [np.ones(3)]}, r"box_masks\[0\]"),
+        ({"box_masks": [np.ones((0, 3))]}, "no cells"),
+    ],
+)
+def test_wrong_box_masks_are_refused_by_name(more, said):
+    with pytest.raises(ModelError, match=said):
+        Detections([[0, 0, 4, 4]], [0.5], [0], **more).validate()

@@ -12,8 +12,12 @@ import numpy.typing as npt
 from sluice.errors import ModelError
 from sluice.models import conversions
 from sluice.models.arrays import as_float32, as_int32, nms_indices, to_numpy
+from sluice.models.whole import WholeFrame
 
 Index = npt.NDArray[np.bool_] | npt.NDArray[np.integer[Any]] | slice
+
+
+_NOT_ROWS = ("mask_threshold", "whole")
 
 
 @dataclass(eq=False)
@@ -29,12 +33,17 @@ class Detections:
         scores: float32 [N]; confidence.
         class_ids: int32 [N].
         angles: float32 [N]; degrees, clockwise as seen on the picture, about the centre of the box.
-        masks: bool [N,height,width] of the frame.
+        masks: bool [N,height,width] of the frame. Costs a frame's size per object: give `box_masks` where you can.
+        box_masks: N arrays float32 [rows,columns] whose cells are of one size and cover the object's box (before it is
+            clipped or turned); a cell above `mask_threshold` belongs to the object. Instead of `masks`.
+        mask_threshold: the edge in `box_masks`.
         keypoints: float32 [N,K,2] (x, y) or [N,K,3] (x, y, confidence).
         embeddings: float32 [N,D].
-        attributes: N mappings from an attribute's name to its value, e.g. ``{"colour": "red"}``.
+        attributes: N mappings from an attribute's name to its value, e.g. ``{"colour": "red"}``; a value may be a
+            `sluice.models.whole.Classification`, which has a class id and a probability too.
         labels: N texts (or None) that stand in place of the model's label table.
         texts: N free texts (or None), such as a plate's number or a caption.
+        whole: what the model says of the picture as a whole: classification, segmentation, embedding, raw outputs.
     """
 
     xyxy: npt.NDArray[np.float32]
@@ -47,6 +56,9 @@ class Detections:
     attributes: Sequence[Mapping[str, Any]] | None = None
     labels: Sequence[str | None] | None = None
     texts: Sequence[str | None] | None = None
+    box_masks: Sequence[npt.NDArray[np.float32]] | None = None
+    mask_threshold: float = 0.5
+    whole: WholeFrame | None = None
 
     def __post_init__(self) -> None:
         self.xyxy = as_float32(self.xyxy)
@@ -58,18 +70,27 @@ class Detections:
         self.masks = None if self.masks is None else to_numpy(self.masks)
         self.keypoints = None if self.keypoints is None else as_float32(self.keypoints)
         self.embeddings = None if self.embeddings is None else as_float32(self.embeddings)
+        self.box_masks = None if self.box_masks is None else [as_float32(mask) for mask in self.box_masks]
 
     @classmethod
     def empty(cls) -> Detections:
         """No detections: arrays of length 0 with the right shapes and dtypes."""
         return cls(np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int32))
 
+    @classmethod
+    def of_whole(cls, whole: WholeFrame) -> Detections:
+        """No detections, and what the model says of the picture as a whole."""
+        result = cls.empty()
+        result.whole = whole
+        return result
+
     def __len__(self) -> int:
         return len(self.xyxy)
 
     def __getitem__(self, index: Index) -> Detections:
         """The rows that `index` (boolean mask, integer array or slice) picks, of every array that is there."""
-        return Detections(**{f.name: _pick(getattr(self, f.name), index, len(self)) for f in fields(self)})
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Detections(**{n: v if n in _NOT_ROWS else _pick(v, index, len(self)) for n, v in values.items()})
 
     def filter(
         self,
@@ -134,8 +155,23 @@ class Detections:
             _check_array("embeddings", self.embeddings, np.float32, (n, None), "one vector per box")
         for name in ("attributes", "labels", "texts"):
             _check_sequence(name, getattr(self, name), n)
+        if self.box_masks is not None:
+            self._check_box_masks()
+        if self.whole is not None:
+            self.whole.validate()
         _check_order(self.xyxy)
         return self
+
+    def _check_box_masks(self) -> None:
+        masks, n = self.box_masks or (), len(self.xyxy)
+        if self.masks is not None:
+            raise ModelError("Detections has masks and box_masks; right is one of the two")
+        if len(masks) != n:
+            raise ModelError(f"Detections.box_masks has {len(masks)} items; right are {n}, one per box")
+        for row, mask in enumerate(masks):
+            _check_array(f"box_masks[{row}]", mask, np.float32, (None, None), "cells over the box")
+            if mask.size == 0:
+                raise ModelError(f"Detections.box_masks[{row}] has no cells; right are at least 1x1")
 
     @classmethod
     def from_supervision(cls, detections: Any) -> Detections:
