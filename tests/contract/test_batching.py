@@ -34,6 +34,7 @@ from sluice.contract.batching import (
     surface_caps,
 )
 from sluice.contract.formats import FORMATS, MemType
+from sluice.contract.structures import required_structure
 from sluice.contract.surface import SurfaceBatch
 from sluice.errors import ContractError
 
@@ -312,11 +313,11 @@ def test_raw_video_is_not_taken_for_a_surface():
 def test_caps_of_batches():
     caps = surface_caps(8, (25, 1))
     assert memory_feature(caps) == SURFACE_FEATURE
-    assert caps.get_structure(0).get_int("batch-size") == (True, 8)
-    assert not caps.get_structure(0).has_field("format")
+    assert required_structure(caps, 0).get_int("batch-size") == (True, 8)
+    assert not required_structure(caps, 0).has_field("format")
     nvmm = nvmm_caps("NV12", 64, 48, 4, memory_type="nvbuf-mem-system")
     assert memory_feature(nvmm) == NVMM_FEATURE
-    assert nvmm.get_structure(0).get_string("nvbuf-memory-type") == "nvbuf-mem-system"
+    assert required_structure(nvmm, 0).get_string("nvbuf-memory-type") == "nvbuf-mem-system"
     assert nvmm.is_fixed()
 
 

@@ -15,6 +15,7 @@ from gi.repository import Gst
 from sluice.app.flow import PadFlow
 from sluice.app.gst import add_chain, make_element
 from sluice.app.sources import Source
+from sluice.contract.structures import required_structure
 from sluice.elements.guard import guarded
 from sluice.errors import ConfigurationError
 
@@ -152,7 +153,7 @@ def _fit_to_first_size(
     event = info.get_event()
     if event.type != Gst.EventType.CAPS or not scaled.get_property("caps").is_any():
         return Gst.PadProbeReturn.OK
-    picture = event.parse_caps().get_structure(0)
+    picture = required_structure(event.parse_caps(), 0)
     width, height = picture.get_value("width"), picture.get_value("height")
     ratio = picture.get_fraction("pixel-aspect-ratio")
     shape = f", pixel-aspect-ratio={ratio.value_numerator}/{ratio.value_denominator}" if ratio[0] else ""

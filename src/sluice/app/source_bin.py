@@ -14,6 +14,7 @@ from sluice.app.flow import FlowCounts, PadFlow
 from sluice.app.gst import add_chain, make_element
 from sluice.app.images import ImageFeed
 from sluice.app.sources import IMAGE_RATE, Source
+from sluice.contract.structures import required_structure
 from sluice.elements.guard import guarded, post_error
 from sluice.errors import ConfigurationError
 
@@ -177,7 +178,9 @@ class SourceBin:
     @guarded(failure=None)
     def _on_pad(self, _decoder: Gst.Element, pad: Gst.Pad) -> None:
         caps = pad.get_current_caps() or pad.query_caps(None)
-        if self._decoded is not None or caps.is_empty() or not caps.get_structure(0).get_name().startswith("video/"):
+        if self._decoded is not None or caps.is_empty():
+            return
+        if not required_structure(caps, 0).get_name().startswith("video/"):
             return
         features = caps.get_features(0)
         in_system_memory = features is None or features.contains(Gst.CAPS_FEATURE_MEMORY_SYSTEM_MEMORY)

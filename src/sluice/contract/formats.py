@@ -18,6 +18,7 @@ gi.require_version("GstVideo", "1.0")
 from gi.repository import Gst, GstVideo
 
 from sluice.contract.gstref import address
+from sluice.contract.structures import required_structure
 from sluice.errors import ContractError
 
 
@@ -277,7 +278,7 @@ class FrameFormat:
 
 def _video_info(caps: Gst.Caps) -> Any:
     """Return the ``GstVideo.VideoInfo`` of caps, or None where they are not fixed raw video."""
-    if not caps.is_fixed() or caps.get_structure(0).get_name() != "video/x-raw":
+    if not caps.is_fixed() or required_structure(caps, 0).get_name() != "video/x-raw":
         return None
     try:
         return GstVideo.VideoInfo.new_from_caps(caps)

@@ -22,6 +22,7 @@ from sluice.contract._surface import Lease, Plane, Surface, SurfaceError
 from sluice.contract.batching import NVMM_FEATURE, SURFACE_FEATURE, memory_feature, raw_struct
 from sluice.contract.dlpack import Hold
 from sluice.contract.formats import FrameFormat, MemType
+from sluice.contract.structures import required_structure
 from sluice.errors import ContractError
 
 __all__ = ["Plane", "Surface", "SurfaceBatch", "SurfaceError", "writable_batch", "writable_raw"]
@@ -127,7 +128,7 @@ class SurfaceBatch:
         self._lease.close()
 
     def _compare(self, caps: Gst.Caps, scaled: bool) -> None:
-        fields = caps.get_structure(0)
+        fields = required_structure(caps, 0)
         named = fields.get_string("format")
         size = fields.get_int("width")[1], fields.get_int("height")[1]
         known, places = fields.get_int("batch-size")

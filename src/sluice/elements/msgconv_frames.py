@@ -14,6 +14,7 @@ from gi.repository import Gst
 from sluice.contract import bulk, user_meta
 from sluice.contract.batching import NVMM_FEATURE, SURFACE_FEATURE, memory_feature
 from sluice.contract.metadata import BatchMeta, FrameMeta, Lease, ObjectMeta
+from sluice.contract.structures import required_structure
 from sluice.contract.surface import SurfaceBatch
 from sluice.errors import ContractError
 from sluice.messages import Attribute, FrameRecord, ObjectRecord, Per, attach_payloads, messages
@@ -43,7 +44,7 @@ class Conversion:
 
     def set_caps(self, caps: Gst.Caps) -> None:
         """Take the caps of the buffers that follow."""
-        structure = caps.get_structure(0)
+        structure = required_structure(caps, 0)
         batched = structure.get_name() == "video/x-raw" and memory_feature(caps) in (SURFACE_FEATURE, NVMM_FEATURE)
         _, width = structure.get_int("width")
         _, height = structure.get_int("height")

@@ -14,6 +14,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GObject, Gst
 
+from sluice.contract.structures import required_structure
 from sluice.elements import events
 from sluice.elements.base import InPlaceElement
 from sluice.errors import ConfigurationError
@@ -220,7 +221,7 @@ class SluiceTracker(InPlaceElement):
 
     def _is_new(self, kind: int, stream: int, event: Gst.Event) -> bool:
         """Tell a stream event from its repetition: they are sticky, and sent again after a flush or a new link."""
-        name = event.get_structure().get_name()
+        name = required_structure(event).get_name()
         known = self._handled.get((kind, stream)) == name
         self._handled[kind, stream] = name
         return not known
