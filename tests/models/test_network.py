@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import pytest
 from array_surfaces import ArraySurface, from_rgb, noise
+from onnx import helper as onnx_helper
 from tiny_networks import BOX, brightness_detector, save, tensor
 
 from sluice.contract.formats import Matrix
@@ -19,8 +20,6 @@ from sluice.models.labels import COCO_80, read_labels
 from sluice.models.letterbox import Letterbox
 from sluice.models.network import NetworkModel
 from sluice.models.preprocess import INTERPOLATION, shrink
-
-onnx_helper = pytest.importorskip("onnx").helper
 
 #: The models with the threshold that the recorded boxes were made with.
 THRESHOLDS = {
