@@ -23,7 +23,7 @@ Gst.init(None)
 
 from sluice.contract import gstref
 from sluice.contract.structures import required_structure
-from sluice.elements import ELEMENTS, base
+from sluice.elements import ELEMENTS, base, guard
 from sluice.elements.base import InFlightElement, InPlaceElement, guarded, set_switch_interval
 from sluice.elements.fifo import Entry, Fifo
 from sluice.errors import ConfigurationError, SluiceError
@@ -596,3 +596,16 @@ def test_the_walk_finds_an_unguarded_function() -> None:
 
     assert not getattr(Bare.do_transform_ip, "is_guarded", False)
     assert InPlaceElement.do_transform_ip.is_guarded
+
+
+def test_a_traceback_survives_the_interpreters_own_fault_in_formatting_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_error: BaseException) -> list[str]:
+        raise SystemError("AST constructor recursion depth mismatch")
+
+    monkeypatch.setattr("traceback.format_exception", broken)
+    try:
+        raise ValueError("the fault of the model")
+    except ValueError as error:
+        trace = guard.format_trace(error)
+    assert "ValueError: the fault of the model" in trace
+    assert Path(__file__).name in trace

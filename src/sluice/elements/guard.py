@@ -44,7 +44,7 @@ def post_error(
     place = [f"{name} {value}" for name, value in (("stream", stream), ("frame", frame)) if value is not None]
     reason = str(error) if isinstance(error, SluiceError) else f"{type(error).__name__}: {error}"
     text = f"{', '.join(place)}: {reason}" if place else reason
-    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    trace = format_trace(error)
     if isinstance(error, ConfigurationError):
         gerror = GLib.Error.new_literal(Gst.LibraryError.quark(), text, int(Gst.LibraryError.SETTINGS))
     else:
@@ -60,6 +60,22 @@ def _details(error: BaseException, stream: int | None, frame: int | None) -> Gst
     if frame is not None:
         fields.append(f"frame=(gint64){int(frame)}")
     return Gst.Structure.new_from_string(", ".join(["sluice-error", *fields]))
+
+
+def format_trace(error: BaseException) -> str:
+    """Return an exception's traceback as text, also while other threads parse Python.
+
+    Before 3.11.5, CPython's formatting itself can raise SystemError ("AST constructor recursion depth mismatch") when
+    two threads parse at the same time, which an error in a model must survive; the lines then lack the column marks.
+    """
+    try:
+        return "".join(traceback.format_exception(error))
+    except SystemError:
+        frames = traceback.walk_tb(error.__traceback__)
+        lines = [
+            f'  File "{frame.f_code.co_filename}", line {line}, in {frame.f_code.co_name}\n' for frame, line in frames
+        ]
+        return "".join(["Traceback (most recent call last):\n", *lines, f"{type(error).__name__}: {error}\n"])
 
 
 def guarded(failure: Any) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
@@ -81,7 +97,7 @@ def guarded(failure: Any) -> Callable[[Callable[Parameters, Result]], Callable[P
                         post_error(argument, error)
                         break
                 else:
-                    Gst.error(f"{function.__qualname__}: {''.join(traceback.format_exception(error))}")
+                    Gst.error(f"{function.__qualname__}: {format_trace(error)}")
                 return failure  # type: ignore[no-any-return]
 
         call.is_guarded = True  # type: ignore[attr-defined]

@@ -30,7 +30,8 @@ class InPlaceElement(Lifecycle, GstBase.BaseTransform):  # type: ignore[misc]
 
     @guarded(Gst.FlowReturn.ERROR)
     def do_transform_ip(self, buffer: Gst.Buffer) -> Gst.FlowReturn:
-        return Gst.FlowReturn.OK if self.process(buffer) else GstBase.BASE_TRANSFORM_FLOW_DROPPED
+        # GST_BASE_TRANSFORM_FLOW_DROPPED by its other name, which the bindings have.
+        return Gst.FlowReturn.OK if self.process(buffer) else Gst.FlowReturn.CUSTOM_SUCCESS
 
     @guarded(failure=False)
     def do_set_caps(self, incoming: Gst.Caps, _outgoing: Gst.Caps) -> bool:

@@ -6,7 +6,6 @@ runs on a thread of its own (``sluice.models.instance``), never on a streaming t
 Imports gi and the standard library only; numpy, the contract and the models are imported at NULL→READY.
 """
 
-import traceback
 from typing import TYPE_CHECKING, Any
 
 import gi
@@ -15,6 +14,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import GLib, GObject, Gst
 
 from sluice.elements.base import InFlightElement, Pending, guarded, post_error
+from sluice.elements.guard import format_trace
 from sluice.elements.events import INFER_INTERVAL_UPDATE, event_type, parse_control_event
 from sluice.elements.infer_properties import (
     BY_NAME,
@@ -200,7 +200,7 @@ class SluiceInfer(InFlightElement):
             else ""
         )
         more = f" ({held_back} more since the last such warning)" if held_back else ""
-        trace = "".join(traceback.format_exception(error))
+        trace = format_trace(error)
         self._warn(f"{place}{outcome}: {type(error).__name__}: {error}{more}", trace)
 
     def _warn(self, text: str, debug: str = "") -> None:

@@ -212,13 +212,7 @@ class SluiceMsgBroker(InPlaceElement):
         else:
             for payload in payloads:
                 self._writer.put(payload)
-        return True
-
-    @guarded(Gst.FlowReturn.ERROR)
-    def do_transform_ip(self, buffer: Gst.Buffer) -> Gst.FlowReturn:
-        self.process(buffer)
-        # With nothing linked behind, the buffer's way ends here: GST_BASE_TRANSFORM_FLOW_DROPPED by its other name.
-        return Gst.FlowReturn.OK if self.srcpad.is_linked() else Gst.FlowReturn.CUSTOM_SUCCESS
+        return bool(self.srcpad.is_linked())  # with nothing linked behind, the buffer's way ends here
 
     def _choose_overflow(self) -> None:
         """Drop the oldest message rather than wait when the source is live, which cannot wait."""
