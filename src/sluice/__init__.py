@@ -1,6 +1,9 @@
 """Sluice: your own Python model inside a live video pipeline."""
 
+import contextlib
+import ctypes
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from sluice.errors import SluiceError
@@ -11,6 +14,12 @@ if TYPE_CHECKING:
     from sluice.models.frame import Frame
     from sluice.models.loading import load_model
     from sluice.models.model import Model
+
+if sys.platform == "linux":
+    # Before GStreamer brings in libunwind, whose functions of the same names would take over in C++ modules imported
+    # later and end the process at their first exception (see `sluice.runtimes.unwinding`).
+    with contextlib.suppress(OSError):
+        ctypes.CDLL("libgcc_s.so.1", ctypes.RTLD_GLOBAL)
 
 __version__ = "0.1.0"
 __all__ = ["Detections", "Frame", "Model", "Pipeline", "SluiceError", "__version__", "load_model"]
