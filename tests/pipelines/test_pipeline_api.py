@@ -309,3 +309,12 @@ def test_a_pipeline_runs_once() -> None:
     pipeline.run()
     with pytest.raises(ConfigurationError, match="once"):
         pipeline.run()
+
+
+def test_a_file_that_cannot_be_finished_fails_its_own_stream(tmp_path: Path) -> None:
+    """A full disk under one of two files."""
+    (tmp_path / "test_ball.mp4").symlink_to("/dev/full")
+    sources = ["test:ball?frames=300&size=640x480", "test:snow?frames=30&size=64x48"]
+    first, second = sluice.Pipeline(sources, model=Box(), out=tmp_path).run().streams
+    assert "No space left" in first.errors[0]
+    assert (second.frames_out, second.errors) == (30, [])
