@@ -120,10 +120,8 @@ check_numbers (const SluiceObjectRows *rows)
   return 0;
 }
 
-/* Check that each address is an object of the frame. They mostly come in list order, so the search goes on from the
- * last one found. `zero_allowed`: 0 stands for no object. */
-static gint64
-check_addresses (GList *objects, const guint64 *addresses, guint count, gboolean zero_allowed, gint fault)
+gint64
+sluice_check_addresses (GList *objects, const guint64 *addresses, guint count, gboolean zero_allowed, gint fault)
 {
   GList *from = objects;
   for (guint i = 0; i < count; i++) {
@@ -144,9 +142,8 @@ check_addresses (GList *objects, const guint64 *addresses, guint count, gboolean
   return 0;
 }
 
-/* How many bytes of a UTF-8 text fit into `limit` without cutting a character. */
-static gsize
-fitting (const gchar *text, gsize limit)
+gsize
+sluice_fitting (const gchar *text, gsize limit)
 {
   const gchar *end = memchr (text, '\0', limit + 1);
   if (end != NULL)
@@ -157,9 +154,8 @@ fitting (const gchar *text, gsize limit)
   return length;
 }
 
-/* Where a text stands: at the box's left edge and `rise` above it, but inside the frame. */
-static void
-place_text (const SluiceProvider *provider, gpointer object, const gfloat *box, gfloat rise, guint font_size)
+void
+sluice_place_text (const SluiceProvider *provider, gpointer object, const gfloat *box, gfloat rise, guint font_size)
 {
   FIELD (provider, object, TEXT_X, guint) = (guint) CLAMP (box[0], 0.0f, (gfloat) G_MAXINT32);
   FIELD (provider, object, TEXT_Y, guint) = (guint) CLAMP (box[1] - rise, 0.0f, (gfloat) G_MAXINT32);
@@ -199,12 +195,12 @@ write_text (const SluiceProvider *provider, gpointer object, const SluiceObjectR
   const gchar *text = rows->texts != NULL ? rows->texts[row] : label;
   if (label != NULL) {
     gchar *target = &FIELD (provider, object, OBJECT_LABEL, gchar);
-    gsize length = fitting (label, NVDS_MAX_LABEL_SIZE - 1);
+    gsize length = sluice_fitting (label, NVDS_MAX_LABEL_SIZE - 1);
     memcpy (target, label, length);
     target[length] = '\0';
   }
   FIELD (provider, object, TEXT_DISPLAY, gchar *) = g_strdup (text);
-  place_text (provider, object, rows->boxes + 4 * row, rows->text_rise, rows->font_size);
+  sluice_place_text (provider, object, rows->boxes + 4 * row, rows->text_rise, rows->font_size);
 }
 
 static void
@@ -253,7 +249,7 @@ sluice_write_objects (const SluiceProvider *provider, gpointer frame, const Slui
   if (!sluice_enter (provider, batch, wait))
     return SLUICE_BUSY;
   if (rows->parents != NULL)
-    fault = check_addresses (FIELD (provider, frame, FRAME_OBJECTS, GList *), rows->parents, rows->count, TRUE,
+    fault = sluice_check_addresses (FIELD (provider, frame, FRAME_OBJECTS, GList *), rows->parents, rows->count, TRUE,
         FAULT_PARENT);
   if (fault == 0) {
     for (guint i = 0; i < rows->count; i++) {
@@ -340,7 +336,7 @@ append_id (const SluiceProvider *provider, gpointer object, guint64 id)
   gchar **text = &FIELD (provider, object, TEXT_DISPLAY, gchar *);
   gboolean empty = *text == NULL || **text == '\0';
   gchar *joined = g_strdup_printf ("%s%s%" G_GUINT64_FORMAT, empty ? "" : *text, empty ? "" : " ", id);
-  joined[fitting (joined, NVDS_MAX_LABEL_SIZE - 1)] = '\0';
+  joined[sluice_fitting (joined, NVDS_MAX_LABEL_SIZE - 1)] = '\0';
   g_free (*text);
   *text = joined;
 }
@@ -371,7 +367,7 @@ sluice_update_tracked (const SluiceProvider *provider, gpointer frame, const Slu
     return fault;
   if (!sluice_enter (provider, batch, wait))
     return SLUICE_BUSY;
-  fault = check_addresses (FIELD (provider, frame, FRAME_OBJECTS, GList *), rows->addresses, rows->count, FALSE,
+  fault = sluice_check_addresses (FIELD (provider, frame, FRAME_OBJECTS, GList *), rows->addresses, rows->count, FALSE,
       FAULT_ADDRESS);
   for (guint i = 0; fault == 0 && i < rows->count; i++) {
     gpointer object = GSIZE_TO_POINTER (rows->addresses[i]);
@@ -380,7 +376,7 @@ sluice_update_tracked (const SluiceProvider *provider, gpointer frame, const Slu
     memcpy (&FIELD (provider, object, RECT_BOX, gfloat), box, sizeof (NvBbox));
     memcpy (&FIELD (provider, object, OBJECT_TRACKER_BOX, NvBbox), rows->tracker_boxes + 4 * i, sizeof (NvBbox));
     FIELD (provider, object, OBJECT_TRACKER_CONFIDENCE, gfloat) = rows->confidences[i];
-    place_text (provider, object, box, 20, 10);
+    sluice_place_text (provider, object, box, 20, 10);
     if (rows->show_ids)
       append_id (provider, object, rows->object_ids[i]);
   }
@@ -396,7 +392,7 @@ sluice_remove_objects (const SluiceProvider *provider, gpointer frame, const gui
   gpointer batch = batch_of (provider, frame);
   if (!sluice_enter (provider, batch, wait))
     return SLUICE_BUSY;
-  gint64 fault = check_addresses (FIELD (provider, frame, FRAME_OBJECTS, GList *), addresses, count, FALSE,
+  gint64 fault = sluice_check_addresses (FIELD (provider, frame, FRAME_OBJECTS, GList *), addresses, count, FALSE,
       FAULT_ADDRESS);
   if (fault == 0 && count > 0) {
     GHashTable *removed = g_hash_table_new (NULL, NULL);

@@ -15,8 +15,12 @@
   X (acquire_frame, "nvds_acquire_frame_meta_from_pool", gpointer, (gpointer batch)) \
   X (acquire_object, "nvds_acquire_obj_meta_from_pool", gpointer, (gpointer batch)) \
   X (acquire_user, "nvds_acquire_user_meta_from_pool", gpointer, (gpointer batch)) \
+  X (acquire_classifier, "nvds_acquire_classifier_meta_from_pool", gpointer, (gpointer batch)) \
+  X (acquire_label, "nvds_acquire_label_info_meta_from_pool", gpointer, (gpointer batch)) \
   X (add_frame, "nvds_add_frame_meta_to_batch", void, (gpointer batch, gpointer frame)) \
   X (add_object, "nvds_add_obj_meta_to_frame", void, (gpointer frame, gpointer object, gpointer parent)) \
+  X (add_classifier, "nvds_add_classifier_meta_to_object", void, (gpointer object, gpointer classifier)) \
+  X (add_label, "nvds_add_label_info_meta_to_classifier", void, (gpointer classifier, gpointer label)) \
   X (add_user_to_batch, "nvds_add_user_meta_to_batch", void, (gpointer batch, gpointer user)) \
   X (add_user_to_frame, "nvds_add_user_meta_to_frame", void, (gpointer frame, gpointer user)) \
   X (add_user_to_object, "nvds_add_user_meta_to_obj", void, (gpointer object, gpointer user)) \
@@ -67,7 +71,14 @@
   X (FONT_SIZE, "NvDsObjectMeta.text_params.font_params.font_size") \
   X (FONT_COLOR, "NvDsObjectMeta.text_params.font_params.font_color") \
   X (TEXT_HAS_BG, "NvDsObjectMeta.text_params.set_bg_clr") \
-  X (TEXT_BG_COLOR, "NvDsObjectMeta.text_params.text_bg_clr")
+  X (TEXT_BG_COLOR, "NvDsObjectMeta.text_params.text_bg_clr") \
+  X (CLASSIFIER_COMPONENT, "NvDsClassifierMeta.unique_component_id") \
+  X (CLASSIFIER_TYPE, "NvDsClassifierMeta.classifier_type") \
+  X (LABEL_TEXT, "NvDsLabelInfo.result_label") \
+  X (LABEL_LONG_TEXT, "NvDsLabelInfo.pResult_label") \
+  X (LABEL_CLASS, "NvDsLabelInfo.result_class_id") \
+  X (LABEL_ID, "NvDsLabelInfo.label_id") \
+  X (LABEL_PROBABILITY, "NvDsLabelInfo.result_prob")
 
 #define SLUICE_FIELD_ENUM(name, path) FIELD_##name,
 enum
@@ -115,5 +126,16 @@ sluice_enter (const SluiceProvider *provider, gpointer batch, gboolean wait)
   provider->lock (batch);
   return TRUE;
 }
+
+/* Check that each address is an object of the frame. They mostly come in list order, so the search goes on from the
+ * last one found. `zero_allowed`: 0 stands for no object. */
+gint64 sluice_check_addresses (GList *objects, const guint64 *addresses, guint count, gboolean zero_allowed, gint fault);
+
+/* How many bytes of a UTF-8 text fit into `limit` without cutting a character. */
+gsize sluice_fitting (const gchar *text, gsize limit);
+
+/* Where an object's text stands: at the box's left edge and `rise` above it, but inside the frame; and its looks. */
+void sluice_place_text (const SluiceProvider *provider, gpointer object, const gfloat *box, gfloat rise,
+    guint font_size);
 
 #endif
