@@ -1,4 +1,4 @@
-"""Every member of NVIDIA's package (``api.json``, a list of its names and signatures) is here, or left out by reason."""
+"""Every member of NVIDIA's package is here, or left out by reason; ``api.json`` lists its names and signatures."""
 
 import ast
 import enum
@@ -121,7 +121,9 @@ def test_the_member_is_here(name: str, kind: str, member: str) -> None:
     elif API[name]["properties"][member]["rw"] == "const":
         assert isinstance(found, enum.Enum) or issubclass(home(name), enum.Enum)
     else:
-        writable = getattr(found, "fset", None) is not None if isinstance(found, property) else hasattr(found, "__set__")
+        writable = (
+            getattr(found, "fset", None) is not None if isinstance(found, property) else hasattr(found, "__set__")
+        )
         assert writable or API[name]["properties"][member]["rw"] == "r"
 
 

@@ -54,10 +54,11 @@ class Probe:
     """An operator at a pad; it keeps the operator alive.
 
     The operator is called on the streaming thread, in place: no buffer is copied. What it is given is stale when it
-    returns. An exception in it is posted as an error of the pad's element, with the traceback, and drops the buffer.
+    returns. An exception in it is posted as an error of the pad's element, with the traceback; that buffer and all
+    later ones are dropped.
     """
 
-    __slots__ = ("__weakref__", "_attached", "_detached", "_name", "_operator")
+    __slots__ = ("__weakref__", "_attached", "_detached", "_failed", "_name", "_operator")
 
     def __init__(self, name: str, operator: Operator, /) -> None:
         """Make a probe.
@@ -68,7 +69,7 @@ class Probe:
         if not isinstance(operator, Operator):
             refuse("Probe", operator, "a BatchMetadataOperator, BufferOperator or BufferObserver")
         self._name, self._operator = name, operator
-        self._attached = self._detached = False
+        self._attached = self._detached = self._failed = False
 
     @property
     def name(self) -> str:
@@ -103,12 +104,14 @@ class Probe:
         """Handle the buffer of a pad probe."""
         if self._detached:
             return Gst.PadProbeReturn.REMOVE
+        if self._failed:
+            return Gst.PadProbeReturn.DROP
         buffer = Buffer(info.get_buffer())
         try:
             kept = self._handle(buffer)
         except BaseException as error:
+            self._failed, kept = True, False
             _post(pad, self._name, error)
-            kept = False
         finally:
             buffer._release()
         return Gst.PadProbeReturn.OK if kept else Gst.PadProbeReturn.DROP

@@ -40,9 +40,7 @@ def test_a_packed_frame_is_a_tensor_without_a_copy(name, channels):
     assert tensor
     assert (tensor.shape, tensor.strides, tensor.dtype) == ((17, 33, channels), (stride, channels, 1), np.uint8)
     assert (tensor.device_type, tensor.size(), tensor.__dlpack_device__()) == ("CPU", 17 * 33 * channels, (1, 0))
-    np.testing.assert_array_equal(
-        array, content.reshape(17, stride)[:, : 33 * channels].reshape(17, 33, channels)
-    )
+    np.testing.assert_array_equal(array, content.reshape(17, stride)[:, : 33 * channels].reshape(17, 33, channels))
     assert counters.copies() == before
     assert array.ctypes.data == np.from_dlpack(Buffer(batch).extract(0)).ctypes.data
     assert not array.flags.writeable
