@@ -142,7 +142,7 @@ def shrink(surface: Surface, size: tuple[int, int], order: str, interpolation: i
     if layout.name not in YUV:
         return packed_to_packed(_resize(surface.host_plane(0), size, interpolation), layout, order)
     luma, chroma = yuv_planes(surface, layout)
-    if interpolation == cv2.INTER_AREA:
+    if interpolation != cv2.INTER_LINEAR:
         planes = [_resize(plane, size, interpolation) for plane in chroma]
     else:
         maps = _chroma_maps((width, height), size, 1 if layout.name == "YUY2" else 2)
