@@ -44,6 +44,8 @@ MODELS = {
     "people": Registered("sluice.models.people:People", "people, by OpenCV's HOG detector; needs no file"),
     "none": Registered("sluice.models.loading:NoModel", "no inference; everything else runs"),
 }
+#: Endings of nvinfer's configuration files.
+CONFIGURATIONS = (".txt", ".yml", ".yaml")
 _file_numbers = itertools.count()
 
 
@@ -62,9 +64,9 @@ def load_model(
     """Make a model from its name. Weights are read by the model's `load`, or on the first `infer`.
 
     Args:
-        spec: a registered name (see `MODELS`), the path of a network file (``.onnx``), ``package.module:Class``,
-            ``file.py:Class``, or ``file.py`` alone if it holds exactly one model. Classes, functions and objects will
-            do, see `as_model`.
+        spec: a registered name (see `MODELS`), the path of a network file (``.onnx``) or of a configuration file of
+            nvinfer (``.txt``, ``.yml``), ``package.module:Class``, ``file.py:Class``, or ``file.py`` alone if it holds
+            exactly one model. Classes, functions and objects will do, see `as_model`.
         labels: label file or the labels, in place of the model's own.
         runtime: what executes a network file, see `sluice.runtimes.choose_runtime`.
         device: where it is executed: "auto", "cpu", "cuda:0", ...
@@ -81,6 +83,12 @@ def load_model(
     """
     text = str(spec)
     _check_thresholds(confidence, iou, max_detections)
+    if _is_configuration(text):
+        from sluice.models.nvinfer.model import NvinferModel
+
+        return _of_file(
+            NvinferModel, text, labels, runtime, device, confidence, iou, max_detections, classes, options or {}
+        )
     if text not in MODELS and _is_network(text):
         return _network(text, labels, runtime, device, confidence, iou, max_detections, classes, options or {})
     return as_model(
@@ -106,8 +114,24 @@ def _network(
     classes: Sequence[int | str] | None,
     options: Mapping[str, Any],
 ) -> AdaptedModel:
-    """A network file; thresholds go to its decoder, which saves work, and the rest filters what it finds."""
+    """A network file."""
     choose_runtime(path, runtime)
+    return _of_file(NetworkModel, path, labels, runtime, device, confidence, iou, max_detections, classes, options)
+
+
+def _of_file(
+    target: Any,
+    path: str,
+    labels: str | Path | Sequence[str] | None,
+    runtime: str,
+    device: str,
+    confidence: float | None,
+    iou: float | None,
+    max_detections: int | None,
+    classes: Sequence[int | str] | None,
+    options: Mapping[str, Any],
+) -> AdaptedModel:
+    """A class for a kind of file; thresholds go to it, which saves work, and the rest filters what it finds."""
     if not Path(path).is_file():
         raise ModelError(f"there is no model file {path!r}{_nearest_file(Path(path))}")
     thresholds = {"confidence": confidence, "iou": iou}
@@ -116,8 +140,13 @@ def _network(
     if taken:
         raise ModelError(f"{taken[0]!r} is no option of a network file; it has a parameter or property of its own")
     given = {name: value for name, value in arguments.items() if value is not None}
-    checked = check_options(NetworkModel, {"path": path, **given, **options})
-    return as_model(NetworkModel(**checked), name=path, max_detections=max_detections, classes=classes)
+    checked = check_options(target, {"path": path, **given, **options})
+    return as_model(target(**checked), name=path, max_detections=max_detections, classes=classes)
+
+
+def _is_configuration(text: str) -> bool:
+    """Whether a spec names a configuration file of nvinfer, by the endings that nvinfer takes while it runs."""
+    return text.endswith(CONFIGURATIONS) and ":" not in text
 
 
 def _is_network(text: str) -> bool:
@@ -226,7 +255,8 @@ def _unknown(text: str) -> str:
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return (
         f"there is no model {text!r}{hint} (right is a registered name: {', '.join(MODELS)}; a network file: "
-        f"{', '.join(FILES)}; package.module:Class; file.py:Class; or file.py)"
+        f"{', '.join(FILES)}; a configuration file of nvinfer: {', '.join(CONFIGURATIONS)}; package.module:Class; "
+        "file.py:Class; or file.py)"
     )
 
 

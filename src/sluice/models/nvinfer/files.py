@@ -12,6 +12,8 @@ from sluice.runtimes import FILES, choose_runtime
 
 PRECISIONS = ("fp32", "int8", "fp16", "best")  # by network-mode
 
+GPU_DEVICES = ("/dev/nvidiactl", "/dev/nvmap")
+
 #: Kinds of network that only releases before 9 of nvinfer could build.
 _OLD = ("tlt_encoded_model", "uff_file", "model_file", "custom_network_config")
 
@@ -45,8 +47,9 @@ def saved_engine_name(config: NvinferConfig) -> str | None:
 
 
 def engines_run() -> bool:
-    """Whether TensorRT engines can be run here."""
-    return ".engine" in FILES and any(find_spec(name) for name in ("tensorrt", "tensorrt_lean"))
+    """Whether TensorRT engines can be run here: a runtime for them, and a GPU (of a PC or of a Jetson)."""
+    modules = any(find_spec(name) for name in ("tensorrt", "tensorrt_lean"))
+    return ".engine" in FILES and modules and any(Path(device).exists() for device in GPU_DEVICES)
 
 
 def network_file(config: NvinferConfig, runtime: str) -> tuple[Path, str | None]:

@@ -115,7 +115,10 @@ class NvinferModel:
         path, note = network_file(config, self._runtime)
         if note is not None:
             log.info("%s", note)
-        network = open_network(path, self._runtime, self._device)
+        device = self._device
+        if device == "auto" and path.suffix == ".engine":
+            device = f"cuda:{config.properties.gpu_id}"
+        network = open_network(path, self._runtime, device)
         try:
             self._opened = self._prepare(network, lines)
         except BaseException:
