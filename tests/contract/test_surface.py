@@ -26,7 +26,7 @@ from surface_samples import (
 
 from sluice.contract import counters, gstref
 from sluice.contract.batching import make_batch, nvmm_caps, original_buffer
-from sluice.contract.formats import FORMATS, ColorFormat, FrameFormat, Matrix, MemType
+from sluice.contract.formats import FORMATS, ColorFormat, FrameFormat, Matrix, MemType, plane_shapes
 from sluice.contract.surface import SurfaceBatch, SurfaceError, writable_batch, writable_raw
 from sluice.errors import ContractError, StaleBufferError
 
@@ -448,3 +448,34 @@ def decoded(path, draw, frames=40):
     finally:
         pipeline.set_state(Gst.State.NULL)
     return digests
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+@pytest.mark.parametrize("size", [(64, 48), (33, 17)])
+@pytest.mark.parametrize("part", [(0, 0, 2, 2), (8, 4, 10, 6), (2, 6, 11, 7), (12, 2, None, None)])
+def test_a_part_of_a_surface_shows_the_same_pixels(name, size, part):
+    format = frame_format(name, *size)
+    buffer, _ = padded_frame(format)
+    surface = SurfaceBatch.of_raw(buffer, format)[0]
+    left, top = part[:2]
+    width, height = part[2] or size[0] - left, part[3] or size[1] - top
+    cut = surface.crop(left, top, width, height)
+    assert (cut.width, cut.height, cut.format) == (width, height, name)
+    assert (cut.matrix, cut.full_range) == (surface.matrix, surface.full_range)
+    for index, shape in enumerate(plane_shapes(name, width, height)):
+        before = plane_shapes(name, left, top)[index]
+        whole, found = surface.host_plane(index), cut.host_plane(index)
+        expected = whole[before.height :, before.width :][: shape.height, : shape.width]
+        assert found.shape == expected.shape
+        assert np.array_equal(found, expected)
+        assert np.array_equal(np.from_dlpack(cut.dlpack(index)), expected)
+
+
+@pytest.mark.parametrize(
+    "part", [(1, 0, 4, 4), (0, 3, 4, 4), (-2, 0, 4, 4), (0, 0, 65, 4), (60, 44, 4, 6), (0, 0, 0, 4)]
+)
+def test_a_part_that_is_none_is_refused(part):
+    format = frame_format("NV12", 64, 48)
+    buffer, _ = random_frame(format)
+    with pytest.raises(ContractError, match="64x48"):
+        SurfaceBatch.of_raw(buffer, format)[0].crop(*part)

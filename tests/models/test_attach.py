@@ -7,10 +7,11 @@ import pytest
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
-from sluice.contract import bulk
-from sluice.contract.metadata import BatchMeta, FrameMeta
-from sluice.models.attach import MASK_SIDE, attach_detections, box_masks, label_texts, on_surface
+from sluice.contract import bulk, infer_meta
+from sluice.contract.metadata import UNTRACKED, BatchMeta, FrameMeta
+from sluice.models.attach import MASK_SIDE, attach_detections, box_masks, label_texts, on_surface, part_of_mask
 from sluice.models.detections import Detections
+from sluice.models.whole import Classification, Layer, RawOutputs, Segmentation, WholeFrame
 
 SIZE = (200, 100)
 
@@ -133,3 +134,98 @@ def test_angles_masks_texts_and_attributes_are_written(frame):
     assert results == {"colour": ["red"], "doors": ["4"]}
     assert {c.unique_component_id for c in car.classifiers} == {7}
     assert van.classifiers == []
+
+
+def test_embeddings_and_key_points_go_to_the_objects_that_are_written(frame):
+    detections = found(
+        (300, 0, 310, 9),
+        (10, 20, 30, 50),
+        (50, 20, 60, 50),
+        embeddings=np.arange(6).reshape(3, 2),
+        keypoints=np.arange(18).reshape(3, 2, 3),
+    )
+    assert attach_detections(frame, detections, ["a", "b", "c"], 7, SIZE) == 2
+    second, first = frame.objects
+    for item, row in ((first, 1), (second, 2)):
+        (embedding,), (keypoints,) = infer_meta.embeddings(item), infer_meta.keypoints(item)
+        assert (embedding.component, embedding.features.tolist()) == (7, detections.embeddings[row].tolist())
+        assert (keypoints.component, keypoints.points.tolist()) == (7, detections.keypoints[row].tolist())
+
+
+def test_a_mask_over_a_box_is_cut_with_the_box(frame):
+    mask = np.zeros((4, 8), np.float32)
+    mask[:, 4:] = 1
+    detections = found((-40, 20, 40, 60), (100, 20, 140, 60), box_masks=[mask, mask], mask_threshold=0.25)
+    attach_detections(frame, detections, [], 7, SIZE)
+    whole, half = frame.objects
+    assert whole.mask.tolist() == mask.tolist()
+    assert half.mask.tolist() == np.ones((4, 4)).tolist(), "the left half of the box lies outside"
+    assert whole.mask_threshold == half.mask_threshold == 0.25
+
+
+def test_part_of_a_mask_lies_where_the_part_lies():
+    mask = np.tile(np.arange(10, dtype=np.float32), (4, 1))
+    part = part_of_mask(mask, np.array([0, 0, 100, 40]), np.array([25, 10, 50, 20]))
+    assert part.shape == (2, 5)
+    assert part[0].tolist() == pytest.approx([2.5, 3.5, 4.5, 5.5, 6.5])
+
+
+def test_attributes_with_a_class_and_a_probability(frame):
+    attributes = [{"colour": Classification(1, 0.75), "text": 4}]
+    attach_detections(frame, found((0, 0, 9, 9), attributes=attributes), ["car", "red"], 7, SIZE)
+    (car,) = frame.objects
+    results = {c.classifier_type: [(x.label, x.class_id, x.probability) for x in c.labels] for c in car.classifiers}
+    assert results == {"colour": [("red", 1, 0.75)], "text": [("4", 0, 1.0)]}
+    assert car.text.display_text == "car red  4 "
+
+
+def whole(**more: object) -> Detections:
+    return Detections.of_whole(WholeFrame(**more))
+
+
+def test_a_classification_of_a_frame_is_an_object_as_nvinfer_makes_it(frame):
+    result = whole(classification=[Classification(1, 0.6, index=2), Classification(0, 0.3, "day", "light")])
+    assert attach_detections(frame, result, ["cat", "dog"], 7, SIZE) == 1
+    (item,) = frame.objects
+    assert (item.box, item.class_id, item.object_id, item.label) == ((0, 0, 200, 100), -1, UNTRACKED, "")
+    assert (item.rect.border_width, item.rect.has_bg_color, item.rect.bg_color) == (6, False, (1, 1, 0, 0.4))
+    assert (item.rect.border_color, item.parent, item.confidence) == ((1, 0, 0, 1), None, 0)
+    assert item.text.display_text == " dog  day "
+    results = {c.classifier_type: [(x.label, x.label_id, x.class_id) for x in c.labels] for c in item.classifiers}
+    assert results == {None: [("dog", 2, 1)], "light": [("day", 0, 0)]}
+    assert frame.infer_done
+
+
+def test_a_classifier_that_is_not_sure_writes_nothing(frame):
+    assert attach_detections(frame, whole(), ["cat"], 7, SIZE) == 0
+    assert frame.objects == []
+    assert frame.infer_done
+
+
+def test_what_holds_for_a_frame_is_written_to_the_frame(frame):
+    outputs = RawOutputs((Layer("out", np.ones((2, 3), np.float16)),), 64, 32, 3)
+    segmentation = Segmentation([[0, 1], [-1, 1]], classes=2)
+    result = whole(embedding=[1, 2], keypoints=[[3, 4]], segmentation=segmentation, outputs=outputs)
+    assert attach_detections(frame, result, [], 7, SIZE) == 0
+    assert frame.objects == []
+    assert infer_meta.embeddings(frame)[0].features.tolist() == [1, 2]
+    assert infer_meta.keypoints(frame)[0].points.tolist() == [[3, 4]]
+    assert infer_meta.segmentations(frame)[0].class_map.tolist() == [[0, 1], [-1, 1]]
+    ((component, layers),) = infer_meta.outputs(frame)
+    assert (component, layers["out"].tolist()) == (7, np.ones((2, 3)).tolist())
+
+
+def test_a_secondary_models_results_go_to_its_object(frame):
+    attach_detections(frame, found((10, 20, 90, 80)), ["car"], 1, SIZE)
+    frame.infer_done = False
+    (car,) = frame.objects
+    result = found((20, 30, 40, 40), labels=["plate"])
+    result.whole = WholeFrame([Classification(0, 0.9, "red", "colour")], embedding=[1.0], text="B-XY 1")
+    assert attach_detections(frame, result, [], 2, SIZE, parent=car) == 1
+    plate, _ = frame.objects
+    assert (plate.parent, plate.label, plate.unique_component_id, plate.box) == (car, "plate", 2, (20, 30, 20, 10))
+    assert {c.classifier_type: c.labels[0].label for c in car.classifiers} == {"colour": "red", "text": "B-XY 1"}
+    assert car.text.display_text == "car red  B-XY 1 "
+    assert infer_meta.embeddings(car)[0].component == 2
+    assert frame.user_metas == []
+    assert not frame.infer_done, "only a detector of frames marks them"

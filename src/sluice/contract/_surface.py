@@ -118,6 +118,34 @@ class Surface:
         self.height = fields[3]
         self.layout = Layout(fields[5])
 
+    def crop(self, left: int, top: int, width: int, height: int) -> "Surface":
+        """Return a part of this surface, without a copy: the same memory, and boxes counted from the part's corner.
+
+        Args:
+            left, top: its first pixel; even numbers, so that no sample of chroma is cut.
+            width, height: its size in pixels, at least 1.
+
+        Raises:
+            ContractError: the part does not lie on the surface, or begins at an odd pixel.
+        """
+        inside = left >= 0 and top >= 0 and left + width <= self.width and top + height <= self.height
+        if not inside or width < 1 or height < 1 or left % 2 or top % 2:
+            raise ContractError(
+                f"{width}x{height} pixels from {left}, {top} cannot be cut out of {self.width}x{self.height} pixels; "
+                "right is a part of it that begins at even numbers"
+            )
+        part = Surface(self._lease, self.index, (*self._fields[:2], width, height, *self._fields[4:]), self._writable)
+        part._planes = tuple(
+            _part_of(plane, before, size)
+            for plane, before, size in zip(
+                self.planes,
+                plane_shapes(self.format, left, top),
+                plane_shapes(self.format, width, height),
+                strict=True,
+            )
+        )
+        return part
+
     @property
     def mem_type(self) -> MemType:
         """Which memory the pixels are in."""
@@ -268,3 +296,16 @@ class Surface:
 
     def _colorimetry(self) -> tuple[Matrix, bool]:
         return read_colour_tag(self._fields[1]) or meaning(self._fields[4])[1:]
+
+
+def _part_of(plane: Plane, before: PlaneShape, size: PlaneShape) -> Plane:
+    """Return the part of a plane that has `before` samples and rows left of and above it, and at most this size."""
+    skipped = before.height * plane.pitch + before.width * plane.bytes_per_pix
+    return Plane(
+        min(size.width, plane.width - before.width),
+        min(size.height, plane.height - before.height),
+        plane.pitch,
+        plane.offset + skipped,
+        plane.bytes_per_pix,
+        plane.address + skipped,
+    )

@@ -94,11 +94,13 @@ class ClassifierRow:
         address: the object.
         classifier_type: name of the classifier, or None.
         labels: what it found.
+        shown: whether the labels become part of the object's text.
     """
 
     address: int
     classifier_type: str | None
     labels: Sequence[LabelRow]
+    shown: bool = True
 
 
 @functools.cache
@@ -270,8 +272,8 @@ def _attach_numbers(
 def write_classifications(frame: FrameMeta, rows: Sequence[ClassifierRow], *, unique_id: int) -> None:
     """Add classifier results to objects of a frame, in one call, as nvinfer does.
 
-    Each object's text gets every label appended, after a space and with one behind. Labels are added at the front of
-    their list.
+    The text of a row's object gets every label appended, after a space and with one behind, if they are to be shown.
+    Labels are added at the front of their list.
 
     Args:
         frame: the frame.
@@ -285,7 +287,7 @@ def write_classifications(frame: FrameMeta, rows: Sequence[ClassifierRow], *, un
     table, kept = (ClassificationStruct * max(1, len(rows)))(), []
     for entry, row in zip(table, rows, strict=False):
         labels = (LabelStruct * max(1, len(row.labels)))(*map(_label, row.labels))
-        text = "".join(f"{item.label} " for item in row.labels if item.label)
+        text = "".join(f"{item.label} " for item in row.labels if row.shown and item.label)
         kept.append(labels)
         entry.object, entry.labels, entry.count, entry.unique_id = row.address, labels, len(row.labels), unique_id
         entry.type = 0 if row.classifier_type is None else interned(row.classifier_type)

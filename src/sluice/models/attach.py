@@ -1,7 +1,7 @@
 """Detections into a frame's metadata, the way nvinfer writes them: clipped to the surface, one bulk write per frame."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import cv2
@@ -9,8 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from sluice.contract.bulk import LabelTable, write_objects
+from sluice.contract.infer_meta import (
+    ClassifierRow,
+    LabelRow,
+    attach_embeddings,
+    attach_keypoints,
+    write_classifications,
+)
 from sluice.contract.metadata import FrameMeta, ObjectMeta
+from sluice.models.attach_whole import attach_whole, label_row
 from sluice.models.detections import Detections
+from sluice.models.whole import Classification
 
 #: Longest side of a mask that is attached. Drawing resamples a mask to its box anyway, and a full-resolution mask of
 #: floats, which the metadata asks for, would take 8 MB for one object that fills a 1080p frame.
@@ -24,27 +33,48 @@ def attach_detections(
     labels: Sequence[str],
     unique_id: int,
     size: tuple[int, int],
+    *,
+    parent: ObjectMeta | None = None,
 ) -> int:
     """Write one frame's detections as objects and mark the frame as seen by a detector.
 
-    Written are boxes, scores, class ids, labels, angles and masks; ``texts`` are shown in place of the labels; each of
-    the ``attributes`` becomes a classifier result, its name being the classifier's type.
+    Written are boxes, scores, class ids, labels, angles and masks, embeddings and key points; ``texts`` are shown in
+    place of the labels; each of the ``attributes`` becomes a classifier result, its name being the classifier's type.
+    For ``whole`` see `attach_whole`.
 
     Args:
         frame: metadata of the frame.
-        detections: validated detections, boxes in pixels of the surface the model was given.
+        detections: validated detections, boxes and key points in pixels of the surface.
         labels: the model's labels by class id; a detection's own label goes before.
         unique_id: written to each object's ``unique_component_id``.
         size: width and height of that surface in pixels.
+        parent: the object in which a secondary model found them; it becomes their parent, ``whole`` is said of it, and
+            the frame's mark stays as it is.
 
     Returns:
         The number of objects written. A box that reaches over the edge is clipped and kept; one that lies outside, or
         has no area, is not written.
     """
-    if len(detections) == 0:  # the usual case on most cameras, most of the time
+    if parent is None:
         frame.infer_done = True
-        return 0
-    detections, boxes = on_surface(detections, size)
+    written = 0
+    if len(detections):  # on most cameras there is mostly nothing
+        detections, boxes = on_surface(detections, size)
+        written = _write(frame, detections, boxes, labels, unique_id, parent)
+    if detections.whole is not None:
+        place = (0.0, 0.0, float(size[0]), float(size[1])) if parent is None else parent
+        written += attach_whole(frame, detections.whole, tuple(labels), unique_id, place)
+    return written
+
+
+def _write(
+    frame: FrameMeta,
+    detections: Detections,
+    boxes: npt.NDArray[np.float32],
+    labels: Sequence[str],
+    unique_id: int,
+    parent: ObjectMeta | None,
+) -> int:
     addresses = write_objects(
         frame,
         boxes,
@@ -53,13 +83,24 @@ def attach_detections(
         _label_table(tuple(labels)) if detections.labels is None else label_texts(detections, labels),
         unique_id=unique_id,
         rotation=detections.angles,
-        masks=None if detections.masks is None else box_masks(detections.masks, boxes),
-        mask_threshold=MASK_EDGE,
+        masks=masks_of(detections, boxes),
+        mask_threshold=detections.mask_threshold if detections.masks is None else MASK_EDGE,
+        parents=None if parent is None else np.full(len(boxes), parent.address, np.uint64),
         texts=None if detections.texts is None else shown_texts(detections, labels),
+        infer_done=None,
     )
     if detections.attributes is not None:
-        for address, attributes in zip(addresses.tolist(), detections.attributes, strict=True):
-            _attach_attributes(ObjectMeta(address, frame.lease, frame.provider), attributes, unique_id)
+        shown = detections.texts is None
+        rows = [
+            ClassifierRow(address, name, [_attribute_row(value, labels)], shown)
+            for address, attributes in zip(addresses.tolist(), detections.attributes, strict=True)
+            for name, value in attributes.items()
+        ]
+        write_classifications(frame, rows, unique_id=unique_id)
+    if detections.embeddings is not None:
+        attach_embeddings(frame, detections.embeddings, unique_id=unique_id, addresses=addresses)
+    if detections.keypoints is not None:
+        attach_keypoints(frame, detections.keypoints, unique_id=unique_id, addresses=addresses)
     return len(boxes)
 
 
@@ -68,10 +109,11 @@ def _label_table(labels: tuple[str, ...]) -> LabelTable:
     return LabelTable(labels)
 
 
-def _attach_attributes(target: ObjectMeta, attributes: Mapping[str, Any], unique_id: int) -> None:
-    """Add one classifier result per attribute."""
-    for name, value in attributes.items():
-        target.add_classifier(unique_id, name).add_label(str(value))
+def _attribute_row(value: Any, labels: Sequence[str]) -> LabelRow:
+    """An attribute as a classifier's label: a `Classification`, or any value as its text."""
+    if isinstance(value, Classification):
+        return label_row(value, tuple(labels))
+    return LabelRow(0, 0, 1.0, str(value))
 
 
 def on_surface(detections: Detections, size: tuple[int, int]) -> tuple[Detections, npt.NDArray[np.float32]]:
@@ -129,6 +171,46 @@ def _first_given(own: Sequence[str | None] | None, others: list[str | None]) -> 
     if own is None:
         return others
     return [other if text is None else text for text, other in zip(own, others, strict=True)]
+
+
+def masks_of(detections: Detections, boxes: npt.NDArray[np.float32]) -> list[npt.NDArray[np.float32]] | None:
+    """The masks as the metadata wants them: each over its box, which may have been clipped.
+
+    Args:
+        detections: detections with `masks` or `box_masks`, or without any.
+        boxes: float32 [N,4]: left, top, width, height as they are written.
+    """
+    if detections.masks is not None:
+        return box_masks(detections.masks, boxes)
+    if detections.box_masks is None:
+        return None
+    given = detections.xyxy.copy()
+    given[:, 2:] -= given[:, :2]
+    whole = (given == boxes).all(axis=1)
+    return [
+        mask if as_given else part_of_mask(mask, box, clipped)
+        for mask, as_given, box, clipped in zip(detections.box_masks, whole.tolist(), given, boxes, strict=True)
+    ]
+
+
+def part_of_mask(
+    mask: npt.NDArray[np.float32], box: npt.NDArray[np.float32], part: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    """What a mask says of a part of its box, in cells of about the mask's own size.
+
+    Args:
+        mask: float32 [rows,columns] over `box`.
+        box: left, top, width, height.
+        part: left, top, width, height of a rectangle inside `box`.
+    """
+    cells = np.array([mask.shape[1], mask.shape[0]], np.float64) / box[2:]
+    count = np.maximum(1, np.rint(part[2:] * cells)).astype(int)
+    step = part[2:] * cells / count
+    first = (part[:2] - box[:2]) * cells + step / 2 - 0.5
+    way = np.array([[step[0], 0, first[0]], [0, step[1], first[1]]])
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    size = (int(count[0]), int(count[1]))
+    return np.asarray(cv2.warpAffine(mask, way, size, flags=flags, borderMode=cv2.BORDER_REPLICATE), np.float32)
 
 
 def box_masks(masks: npt.NDArray[np.bool_], boxes: npt.NDArray[np.float32]) -> list[npt.NDArray[np.float32]]:

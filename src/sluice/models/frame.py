@@ -45,6 +45,9 @@ class FrameObject:
 class Frame:
     """One picture and what is known about it. Pixels are converted when asked for, once, and kept.
 
+    A secondary model is given crops, and so is a model with regions of interest: such a frame is a part of the
+    stream's picture, and everything about pixels counts from the part's own corner.
+
     Attributes:
         stream: number of the stream (its source id).
         number: frames of this stream before this one.
@@ -53,6 +56,9 @@ class Frame:
         uri: where the stream comes from, without credentials; None if unknown.
         objects: the objects already on the frame.
         width, height: size in pixels; boxes are in these pixels.
+        origin: left and top of a crop in pixels of the stream's picture; (0, 0) for a whole picture.
+        parent_object: the object that a secondary model's crop shows, its box in pixels of the stream's picture; None
+            for a frame or a region.
     """
 
     def __init__(
@@ -65,6 +71,8 @@ class Frame:
         ntp_timestamp: int = 0,
         uri: str | None = None,
         objects: Iterable[FrameObject] = (),
+        origin: tuple[int, int] = (0, 0),
+        parent_object: FrameObject | None = None,
     ) -> None:
         self.stream = stream
         self.number = number
@@ -74,6 +82,8 @@ class Frame:
         self.objects: list[FrameObject] = list(objects)
         self.width: int = surface.width
         self.height: int = surface.height
+        self.origin = origin
+        self.parent_object = parent_object
         self._surface: Surface | None = surface
         self._converted: dict[str, npt.NDArray[np.uint8]] = {}
 
