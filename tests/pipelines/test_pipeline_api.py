@@ -95,10 +95,12 @@ def test_leaving_the_loop_stops_the_pipeline_and_finishes_the_file(data: Path, t
     with sluice.Pipeline(data / "videos" / "vtest_pets09_h264_b3.mp4", out=tmp_path) as pipeline:
         for frame in pipeline:
             if frame.number == 30:
+                time.sleep(0.5)  # the stream is held back now, which must not keep its file from being finished
                 begun = time.monotonic()
                 break
     assert time.monotonic() - begun < 2.5
     assert pipeline.summary.stopped
+    assert pipeline.summary.ok
     (path,) = tmp_path.iterdir()
     video = cv2.VideoCapture(str(path))
     frames = 0

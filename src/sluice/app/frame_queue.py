@@ -78,6 +78,8 @@ class FrameQueue:
             self._changed.notify_all()
         if crowded and not self._live[stream]:
             self._gates[stream].shut()
+            if self._closed:  # meanwhile: nobody will take a frame and open the gate
+                self._gates[stream].open()
 
     def get(self) -> Frame | None:
         """Wait for the next frame and return it; None when the queue was closed and is empty."""
@@ -97,13 +99,15 @@ class FrameQueue:
                 return frame
 
     def close(self, discard: bool = False) -> None:
-        """Accept no more frames; those waiting can still be taken unless they are discarded."""
+        """Accept no more frames and hold nothing back; those waiting can still be taken unless they are discarded."""
         with self._changed:
             self._closed = True
             if discard:
                 self._frames.clear()
                 self._waiting = [0] * len(self._waiting)
             self._changed.notify_all()
+        for gate in self._gates:
+            gate.open()
 
     def _drop_oldest(self, stream: int) -> None:
         for position, (owner, _) in enumerate(self._frames):

@@ -19,7 +19,6 @@ from gi.repository import Gst
 
 from sluice.app import handover
 from sluice.app.collector import Collector
-from sluice.app.flow import PadFlow
 from sluice.app.frame_queue import FrameQueue, Gate
 from sluice.app.gst import add_chain, describe, make_element
 from sluice.app.options import MOST_STREAMS_PER_BATCH, Options
@@ -41,7 +40,8 @@ class Graph:
         branches: one `Mp4Branch` per stream; with tiling one for all; without output none.
         collector: what was seen behind the tracker, per stream.
         queue: frames for a program that iterates; None when nobody does.
-        broker: the message broker, or None.
+        ends: what the streams end in, each of which posts EOS once all is written: the branches' bins in their order,
+            or one sink for nothing, and the message broker if there is one.
     """
 
     def __init__(self, sources: list[Source], options: Options, iterated: bool) -> None:
@@ -52,7 +52,7 @@ class Graph:
         """
         self.options = options
         self.pipeline = Gst.Pipeline.new()
-        self.pipeline.set_property("message-forward", True)  # the broker's own EOS is then seen on the bus
+        self.pipeline.set_property("message-forward", True)  # each end's own EOS is then seen on the bus
         self._object_name: str | None = None
         limit = options.frames or 0
         self.sources = [SourceBin(source, index, limit) for index, source in enumerate(sources)]
@@ -63,10 +63,9 @@ class Graph:
         if options.tracker is not None:
             chain.append(make_element("sluicetracker", algorithm=options.tracker))
         observed = chain[-1]
-        self.broker: Gst.Element | None = None
+        self.ends: list[Gst.Element] = []
         if options.messages is not None:
-            self.broker = make_element("sluicemsgbroker", location=str(options.messages))
-            chain += [make_element("sluicemsgconv"), self.broker]
+            chain += [make_element("sluicemsgconv"), make_element("sluicemsgbroker", location=str(options.messages))]
         add_chain(self.pipeline, *chain)
         self._mux_pads = [self._request_mux_pad(index) for index in range(len(sources))]
         gates = [Gate(source.pad) for source in self.sources]
@@ -74,8 +73,9 @@ class Graph:
         self.collector = Collector([source.shown for source in sources], self.queue)
         self.collector.watch(observed)
         self.branches: list[Mp4Branch] = []
-        self._nothing: PadFlow | None = None
         self._finish(chain[-1], sources)
+        if options.messages is not None:
+            self.ends.append(chain[-1])
 
     @property
     def tiled(self) -> bool:
@@ -95,10 +95,6 @@ class Graph:
         if self.branches and not self.tiled:
             return self.branches[index].frames_out
         return self.collector.counts[index].frames
-
-    def output_ended(self, index: int) -> bool:
-        """Whether branch number `index`, or the only end there is, saw the end of its stream."""
-        return self.branches[index].ended if self.branches else bool(self._nothing and self._nothing.read().ended)
 
     def stream_of(self, message: Gst.Message) -> tuple[str, int] | None:
         """Return ("source", stream) or ("branch", branch) where a message comes from one of those bins, else None."""
@@ -150,7 +146,7 @@ class Graph:
         if options.out is None:
             sink = make_element("fakesink", sync=False)
             sink.set_property("async", False)
-            self._nothing = PadFlow(sink.get_static_pad("sink"))
+            self.ends.append(sink)
             self.pipeline.add(sink)
             last.link(sink)
             return
@@ -161,6 +157,7 @@ class Graph:
         for index, path in enumerate(paths):
             branch = Mp4Branch(f"out_{index}", path)
             self.branches.append(branch)
+            self.ends.append(branch.bin)
             self.pipeline.add(branch.bin)
             pad = _splitter_pad(splitter, index)
             pad.link(branch.bin.get_static_pad("sink"))

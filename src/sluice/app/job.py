@@ -68,8 +68,7 @@ class Job:
             for stream, branch in zip(self._streams, self._graph.branches, strict=False):
                 stream.output = str(branch.path)
         self._fatal: SluiceError | None = None
-        self._broken_branches: set[int] = set()
-        self._broker_done = self._graph.broker is None
+        self._ended_ends: set[int] = set()
         self._stop = threading.Event()
         self._done = threading.Event()
         self._started = time.monotonic()
@@ -166,8 +165,8 @@ class Job:
             self._graph.pipeline.recalculate_latency()
         elif message.type == Gst.MessageType.ELEMENT and message.has_name("GstBinForwarded"):
             inner = message.get_structure().get_value("message")
-            if inner.type == Gst.MessageType.EOS and inner.src == self._graph.broker:
-                self._broker_done = True
+            if inner.type == Gst.MessageType.EOS and inner.src in self._graph.ends:
+                self._ended_ends.add(self._graph.ends.index(inner.src))
 
     def _handle_error(self, message: Gst.Message) -> None:
         place = self._graph.stream_of(message)
@@ -176,7 +175,7 @@ class Job:
         elif place[0] == "source":
             self._fail(place[1], message)
         else:
-            self._broken_branches.add(place[1])
+            self._ended_ends.add(place[1])
             if self._graph.collector.counts[place[1]].frames:  # a file for which no frame came cannot be finished
                 self._fail(place[1], message)
 
@@ -215,9 +214,7 @@ class Job:
         threading.Thread(target=work, name="sluice-end", daemon=True).start()
 
     def _ended(self) -> bool:
-        graph = self._graph
-        ends = range(max(len(graph.branches), 1))
-        return self._broker_done and all(i in self._broken_branches or graph.output_ended(i) for i in ends)
+        return len(self._ended_ends) == len(self._graph.ends)
 
     def _finish(self) -> None:
         for source, stream in zip(self._graph.sources, self._streams, strict=True):

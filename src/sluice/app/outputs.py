@@ -124,18 +124,12 @@ class Mp4Branch:
             Gst.PadProbeType.EVENT_DOWNSTREAM, _fit_to_first_size, scaled, border, even
         )
         self._written = PadFlow(encoding.get_static_pad("src"))
-        self._sink = PadFlow(sink.get_static_pad("sink"))
         self.bin.add_pad(Gst.GhostPad.new("sink", entry.get_static_pad("sink")))
 
     @property
     def frames_out(self) -> int:
         """Frames that left the encoder."""
         return self._written.read().buffers
-
-    @property
-    def ended(self) -> bool:
-        """Whether the file is complete."""
-        return self._sink.read().ended
 
 
 def _check_writable(path: Path) -> None:

@@ -1,0 +1,79 @@
+"""The queue between a pipeline and a program: what is kept, what is dropped, what is held back."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from sluice.app.frame_queue import FEW_WAITING, MOST_WAITING, FrameQueue, Gate
+
+
+class FakeGate:
+    def __init__(self) -> None:
+        self.is_shut = False
+
+    def shut(self) -> None:
+        self.is_shut = True
+
+    def open(self) -> None:
+        self.is_shut = False
+
+
+def frame(number: int) -> Any:
+    return SimpleNamespace(number=number)
+
+
+@pytest.fixture
+def gates() -> list[FakeGate]:
+    return [FakeGate(), FakeGate()]
+
+
+@pytest.fixture
+def queue(gates: list[FakeGate]) -> FrameQueue:
+    """Stream 0 is a file, stream 1 is live."""
+    return FrameQueue([False, True], cast("list[Gate]", gates))
+
+
+def test_a_file_is_held_back_when_crowded_and_let_go_when_calm(queue: FrameQueue, gates: list[FakeGate]) -> None:
+    for number in range(MOST_WAITING):
+        queue.put(0, frame(number))
+    assert not gates[0].is_shut
+    queue.put(0, frame(MOST_WAITING))  # was on its way already, and is not lost
+    assert gates[0].is_shut
+    taken = []
+    while gates[0].is_shut:
+        taken.append(cast(Any, queue.get()).number)
+    assert taken == list(range(MOST_WAITING + 1 - FEW_WAITING))
+    assert queue.dropped == [0, 0]
+
+
+def test_a_live_stream_loses_its_own_oldest(queue: FrameQueue, gates: list[FakeGate]) -> None:
+    queue.put(0, frame(100))
+    for number in range(MOST_WAITING + 3):
+        queue.put(1, frame(number))
+    assert queue.dropped == [0, 3]
+    assert not gates[1].is_shut
+    queue.close()
+    taken = [item.number for item in iter(queue.get, None)]
+    assert taken == [100, *range(3, MOST_WAITING + 3)]
+
+
+def test_closing_wakes_who_waits(queue: FrameQueue) -> None:
+    got: list[Any] = []
+    thread = threading.Thread(target=lambda: got.append(queue.get()))
+    thread.start()
+    queue.close()
+    thread.join(5)
+    assert got == [None]
+
+
+def test_closing_opens_every_gate_and_may_discard(queue: FrameQueue, gates: list[FakeGate]) -> None:
+    for number in range(MOST_WAITING + 1):
+        queue.put(0, frame(number))
+    assert gates[0].is_shut
+    queue.close(discard=True)
+    assert not gates[0].is_shut
+    assert queue.get() is None
+    queue.put(0, frame(99))
+    assert queue.get() is None
