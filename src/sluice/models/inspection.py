@@ -7,6 +7,8 @@ from pathlib import Path
 
 from sluice.errors import ModelError
 from sluice.models.network import Head, examine
+from sluice.models.nvinfer import is_configuration
+from sluice.models.nvinfer.inspection import ConfigInspection, inspect_config
 from sluice.runtimes import TensorInfo, choose_runtime, open_network
 
 
@@ -50,8 +52,8 @@ class Inspection:
         return "\n".join(lines)
 
 
-def inspect_model(path: str | Path, runtime: str = "auto") -> Inspection:
-    """Open a network file and say what is in it.
+def inspect_model(path: str | Path, runtime: str = "auto") -> Inspection | ConfigInspection:
+    """Open a network file, or the network of a configuration file of nvinfer, and say what is in it.
 
     Args:
         path: the file.
@@ -59,8 +61,10 @@ def inspect_model(path: str | Path, runtime: str = "auto") -> Inspection:
 
     Raises:
         ModelError: the file is missing or cannot be opened.
-        ConfigurationError: there is no such runtime.
+        ConfigurationError: there is no such runtime, or a configuration file has a wrong value.
     """
+    if is_configuration(str(path)):
+        return inspect_config(path, runtime)
     path = Path(path)
     network = open_network(path, runtime)
     info = network.info

@@ -20,6 +20,7 @@ from sluice.models.frame import Frame
 from sluice.models.labels import read_labels
 from sluice.models.model import AdaptedModel, as_model, check_options
 from sluice.models.network import NetworkModel
+from sluice.models.nvinfer import CONFIGURATIONS, is_configuration
 from sluice.runtimes import FILES, choose_runtime
 
 
@@ -44,8 +45,6 @@ MODELS = {
     "people": Registered("sluice.models.people:People", "people, by OpenCV's HOG detector; needs no file"),
     "none": Registered("sluice.models.loading:NoModel", "no inference; everything else runs"),
 }
-#: Endings of nvinfer's configuration files.
-CONFIGURATIONS = (".txt", ".yml", ".yaml")
 _file_numbers = itertools.count()
 
 
@@ -83,7 +82,7 @@ def load_model(
     """
     text = str(spec)
     _check_thresholds(confidence, iou, max_detections)
-    if _is_configuration(text):
+    if is_configuration(text):
         from sluice.models.nvinfer.model import NvinferModel
 
         return _of_file(
@@ -142,11 +141,6 @@ def _of_file(
     given = {name: value for name, value in arguments.items() if value is not None}
     checked = check_options(target, {"path": path, **given, **options})
     return as_model(target(**checked), name=path, max_detections=max_detections, classes=classes)
-
-
-def _is_configuration(text: str) -> bool:
-    """Whether a spec names a configuration file of nvinfer, by the endings that nvinfer takes while it runs."""
-    return text.endswith(CONFIGURATIONS) and ":" not in text
 
 
 def _is_network(text: str) -> bool:

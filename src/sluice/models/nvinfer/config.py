@@ -104,7 +104,7 @@ def _value(key: Key, entry: Entry, group: str, document: Document) -> Any:
             f"{document.path}, line {entry.line}: [{group}] {key.name} is {shown}; right is {error}"
         ) from None
     if key.path:
-        return str(document.path.resolve().parent / value) if value else None
+        return str((document.path.resolve().parent / value).resolve()) if value else None
     return value
 
 
