@@ -320,9 +320,15 @@ def test_a_property_that_cannot_change_now_says_so():
     infer = pipeline.get_by_name("infer")
     infer.set_state(Gst.State.READY)
     bus = pipeline.get_bus()
-    infer.set_property("model", "other.onnx")
-    warning = bus.timed_pop_filtered(Gst.SECOND, Gst.MessageType.WARNING)
-    assert "model was set while the element runs" in warning.parse_warning()[0].message
+    for name, value, when in (
+        ("unique-id", 3, "the next change to NULL"),
+        ("labels", "l.txt", "the next change of model or of state to NULL"),
+    ):
+        infer.set_property(name, value)
+        warning = bus.timed_pop_filtered(Gst.SECOND, Gst.MessageType.WARNING)
+        assert (
+            f"{name} was set while the element runs; it takes effect after {when}" in warning.parse_warning()[0].message
+        )
     infer.set_property("on-error", "ignore")
     warning = bus.timed_pop_filtered(Gst.SECOND, Gst.MessageType.WARNING)
     assert "on-error is 'ignore'; it can be 'fail' or 'skip'; it stays 'fail'" in warning.parse_warning()[0].message

@@ -27,6 +27,8 @@ class FakeBatch:
 class FakeModel:
     """Finds each frame's stream; raises what ``fails`` returns for the frames, if anything."""
 
+    labels = ("some", "thing")
+
     def __init__(self, fails=lambda frames: None) -> None:
         self.fails = fails
         self.calls = []

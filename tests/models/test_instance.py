@@ -11,8 +11,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from sluice.errors import ConfigurationError
-from sluice.models.instance import ModelDefinition, ModelInstance, acquire, release
+from sluice.models.instance import ModelDefinition, ModelInstance
 
 
 class Recorder:
@@ -169,25 +168,29 @@ print("end")
     assert time.monotonic() - start < 20
 
 
-def test_elements_with_the_same_id_share_one_thread():
-    first = acquire(definition(), Recorder, "shared")
-    second = acquire(definition(), Recorder, "shared")
-    private = acquire(definition(), Recorder)
-    assert first is second
-    assert private is not first
-    model = first.wait_loaded(5)
-    assert release(second)
-    assert first.submit(lambda _: "still open").result(5) == "still open"
-    assert release(first)
-    assert model.calls[-1][0] == "close"
-    reopened = acquire(definition(model="other"), Recorder, "shared")
-    assert reopened is not first
-    release(reopened)
-    release(private)
+def test_a_retired_instance_makes_the_calls_queued_before_and_closes():
+    instance = ModelInstance(definition(), Recorder)
+    model = instance.wait_loaded(5)
+    gate = threading.Event()
+    queued = [instance.submit(lambda _: gate.wait(5)), instance.submit(lambda m: m.infer([1]))]
+    instance.retire()
+    assert instance.submit(lambda m: m.infer([2])).cancelled()
+    assert not instance.join(0.01)
+    gate.set()
+    assert instance.join(5)
+    assert queued[1].result() == [1]
+    assert [name for name, _ in model.calls][-2:] == ["infer", "close"]
 
 
-def test_elements_that_share_must_agree():
-    first = acquire(definition("a.onnx", device="cpu"), Recorder, "one")
-    with pytest.raises(ConfigurationError, match=r"'one'.*model is 'b\.onnx', not 'a\.onnx', confidence is 0\.5"):
-        acquire(definition("b.onnx", device="cpu", confidence=0.5), Recorder, "one")
-    assert release(first)
+def test_closing_a_retired_instance_takes_back_what_has_not_begun():
+    instance = ModelInstance(definition(), Recorder)
+    gate, begun = threading.Event(), threading.Event()
+    first = instance.submit(lambda _: (begun.set(), gate.wait(5)))
+    second = instance.submit(lambda _: None)
+    assert begun.wait(5)
+    instance.retire()
+    assert not instance.close(0.01)
+    assert second.cancelled()
+    gate.set()
+    assert instance.close(5)
+    assert first.done()

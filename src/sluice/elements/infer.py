@@ -6,32 +6,31 @@ runs on a thread of its own (``sluice.models.instance``), never on a streaming t
 Imports gi and the standard library only; numpy, the contract and the models are imported at NULL→READY.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gi
 
 gi.require_version("Gst", "1.0")
-from gi.repository import GLib, GObject, Gst
+from gi.repository import GObject, Gst
 
-from sluice.elements.base import InFlightElement, Pending, guarded, post_error
-from sluice.elements.guard import format_trace
+from sluice.elements.base import Pending, guarded, post_error
 from sluice.elements.events import INFER_INTERVAL_UPDATE, event_type, parse_control_event
+from sluice.elements.guard import format_trace
 from sluice.elements.infer_properties import (
     BY_NAME,
-    ON_ERROR,
-    PASS_THROUGH,
-    PROPERTIES,
+    CHOICES,
+    Change,
     Settings,
+    choice_fault,
     declarations,
-    on_error_fault,
     property_name,
 )
 from sluice.elements.infer_state import IntervalCounter, RateLimit, Stats
+from sluice.elements.infer_swap import SwappingElement
 
 if TYPE_CHECKING:
     from sluice.elements.infer_calls import Results
     from sluice.elements.infer_frames import BatchReader
-    from sluice.models.instance import ModelInstance
 
 NVMM_FORMATS = "{ NV12, RGBA, I420, RGB }"
 RAW_FORMATS = "{ I420, NV12, RGB, BGR, RGBA, BGRA, BGRx, RGBx, GRAY8, YUY2 }"
@@ -47,7 +46,7 @@ def _template(name: str, direction: Gst.PadDirection) -> Gst.PadTemplate:
     return Gst.PadTemplate.new(name, direction, Gst.PadPresence.ALWAYS, Gst.Caps.from_string(CAPS))
 
 
-class SluiceInfer(InFlightElement):
+class SluiceInfer(SwappingElement):
     """The element; see ``gst-inspect-1.0 sluiceinfer`` for its properties."""
 
     __gtype_name__ = "SluiceInfer"
@@ -59,13 +58,10 @@ class SluiceInfer(InFlightElement):
     )
     __gsttemplates__ = (_template("sink", Gst.PadDirection.SINK), _template("src", Gst.PadDirection.SRC))
     __gproperties__ = declarations()
+    __gsignals__: ClassVar[dict[str, Any]] = {"model-updated": (GObject.SignalFlags.RUN_LAST, None, (int, str))}
 
     def __init__(self) -> None:
         super().__init__()
-        self._values: dict[str, Any] = {entry.name: entry.default for entry in PROPERTIES}
-        self._settings: Settings | None = None
-        self._instance: ModelInstance | None = None
-        self._labels: tuple[str, ...] = ()
         self._counter = IntervalCounter()
         self._warnings = RateLimit()
         self._stats = Stats()
@@ -81,14 +77,23 @@ class SluiceInfer(InFlightElement):
     @guarded(None)
     def do_set_property(self, spec: GObject.ParamSpec, value: Any) -> None:
         name, running = property_name(spec.name), self._settings is not None
-        if running and name == "on-error" and value not in ON_ERROR:
-            self._warn(f"{on_error_fault(value)}; it stays {self._values[name]!r}")
+        change = BY_NAME[name].change
+        if running and change is Change.SWAPS:
+            self.request_swap(name, value)
+            return
+        if running and name in CHOICES and value not in CHOICES[name]:
+            self.warn(f"{choice_fault(name, value)}; it stays {self._values[name]!r}")
             return
         self._values[name] = value
         if name != spec.name:
             self.notify(name)
-        if running and not BY_NAME[name].playing:
-            self._warn(f"{name} was set while the element runs; it takes effect after the next change to NULL")
+        if running and change is not Change.AT_ONCE:
+            when = (
+                "the next change of model or of state to NULL"
+                if change is Change.WITH_MODEL
+                else "the next change to NULL"
+            )
+            self.warn(f"{name} was set while the element runs; it takes effect after {when}")
 
     def _stats_structure(self) -> Gst.Structure:
         """Return the counters as the ``stats`` property gives them."""
@@ -108,20 +113,10 @@ class SluiceInfer(InFlightElement):
         self._stats = Stats()
         self._counter.reset()
         self._frame_number = 0
-        if settings.model != PASS_THROUGH:
-            from sluice.elements.infer_calls import acquire_instance
-
-            self._instance = acquire_instance(settings)
-            self._labels = self._instance.wait_loaded().labels
-        self._settings = settings
+        self.start_model(settings)
 
     def stop(self) -> None:
-        self._settings = None
-        instance, self._instance = self._instance, None
-        if instance is not None:
-            from sluice.models.instance import release
-
-            release(instance)
+        self.stop_model()
 
     # Queries: what downstream can take is what this element can take, since the buffers go through
 
@@ -158,16 +153,22 @@ class SluiceInfer(InFlightElement):
         from sluice.contract.metadata import Lease
         from sluice.elements.infer_calls import call_model
 
-        settings, stats, reader = self._settings, self._stats, self._reader
+        settings, slot, stats, reader = self._settings, self._slot, self._stats, self._reader
         assert settings is not None
+        assert slot is not None
         assert reader is not None
         metas = reader.metadata(buffer, self._frame_number, Lease())
         self._frame_number += 1
-        if not metas or self._instance is None or not self._counter.wants(self._values["interval"]):
-            stats.count_batch(len(metas), skipped=len(metas))
-            return None
-        batch = reader.open(buffer, metas)
-        return self._instance.submit(lambda model: call_model(model, batch, settings, stats))
+        if metas and slot.wants_sample:
+            slot.offer(reader.open(buffer, metas[: settings.batch_size or None]))
+        if metas and slot.running and self._counter.wants(self._values["interval"]):
+            batch = reader.open(buffer, metas)
+            pending = slot.submit(lambda model: call_model(model, batch, settings, stats))
+            if pending is not None:
+                return pending
+            batch.release()  # the model was unloaded just now
+        stats.count_batch(len(metas), skipped=len(metas))
+        return None
 
     def finish(self, _buffer: Gst.Buffer, result: "Results | None") -> bool:
         if result is None:
@@ -179,7 +180,7 @@ class SluiceInfer(InFlightElement):
                 return self._fail(result.error)
             outcome = "passed on without detections" if result.lost else "inferred again frame by frame"
             self._warn_of_model_error(result.error, outcome)
-        objects = result.attach(self._labels, settings.unique_id)
+        objects = result.attach(settings.unique_id)
         self._stats.count_batch(len(result), inferred=len(result) - result.lost, errors=result.lost, objects=objects)
         return True
 
@@ -201,9 +202,4 @@ class SluiceInfer(InFlightElement):
         )
         more = f" ({held_back} more since the last such warning)" if held_back else ""
         trace = format_trace(error)
-        self._warn(f"{place}{outcome}: {type(error).__name__}: {error}{more}", trace)
-
-    def _warn(self, text: str, debug: str = "") -> None:
-        """Post a warning message."""
-        warning = GLib.Error.new_literal(Gst.StreamError.quark(), text, int(Gst.StreamError.FAILED))
-        self.post_message(Gst.Message.new_warning(self, warning, debug))
+        self.warn(f"{place}{outcome}: {type(error).__name__}: {error}{more}", trace)

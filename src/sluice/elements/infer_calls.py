@@ -5,7 +5,6 @@ the memory of their pixels, never metadata; so a call that was abandoned cannot 
 """
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +15,13 @@ from sluice.errors import ModelError
 from sluice.models.attach import attach_detections
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
-from sluice.models.instance import ModelDefinition, ModelInstance, acquire
+from sluice.models.instance import ModelDefinition
 from sluice.models.loading import load_model
 
 
-def acquire_instance(settings: Settings) -> ModelInstance:
-    """Return the instance that the element's properties ask for, loading on its own thread."""
-    definition = ModelDefinition(
+def definition_of(settings: Settings) -> ModelDefinition:
+    """Return which model the element's properties ask for."""
+    return ModelDefinition(
         model=settings.model,
         labels=settings.labels,
         runtime=settings.runtime,
@@ -33,7 +32,6 @@ def acquire_instance(settings: Settings) -> ModelInstance:
         classes=settings.classes,
         options=settings.options,
     )
-    return acquire(definition, open_model, settings.instance_id)
 
 
 def open_model(definition: ModelDefinition) -> Any:
@@ -58,11 +56,13 @@ class Results:
     Attributes:
         batch: the batch, for the metadata to write to.
         found: one entry per frame, in the batch's order; None for a frame that got no result.
+        labels: names of the classes, of the model that was called: another may be in its place when this is written.
         error: the exception that cost the frames their results; None when all have one.
     """
 
     batch: Batch
     found: list[Detections | None]
+    labels: tuple[str, ...]
     error: BaseException | None = None
 
     def __len__(self) -> int:
@@ -73,10 +73,10 @@ class Results:
         """Number of frames without a result."""
         return self.found.count(None)
 
-    def attach(self, labels: Sequence[str], unique_id: int) -> int:
+    def attach(self, unique_id: int) -> int:
         """Write the results into the batch's metadata and return the number of objects; see `attach_detections`."""
         return sum(
-            attach_detections(meta, found, labels, unique_id, (frame.width, frame.height))
+            attach_detections(meta, found, self.labels, unique_id, (frame.width, frame.height))
             for meta, frame, found in zip(self.batch.metas, self.batch.frames, self.found, strict=True)
             if found is not None
         )
@@ -88,7 +88,7 @@ def call_model(model: Any, batch: Batch, settings: Settings, stats: Stats) -> Re
     A call with several frames that raises is repeated with each frame alone: that names the frame to blame, and the
     frames of the other streams keep their detections.
     """
-    results = Results(batch, [])
+    results = Results(batch, [], model.labels)
     try:
         step = settings.batch_size or len(batch)
         for start in range(0, len(batch), step):

@@ -5,6 +5,7 @@ Imports gi and the standard library only: it is read when GStreamer scans its pl
 
 import re
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import gi
@@ -14,24 +15,34 @@ from gi.repository import GLib, GObject, Gst
 
 from sluice.errors import ConfigurationError
 
-PASS_THROUGH = "none"
-ON_ERROR = ("fail", "skip")
+#: Properties that take one of a few words.
+CHOICES = {"on-error": ("fail", "skip"), "swap-policy": ("beside", "in-place")}
+
+
+class Change(Enum):
+    """When a property that is set while the element runs takes effect."""
+
+    AT_START = "at the next start"
+    WITH_MODEL = "with the next change of model, or at the next start"
+    SWAPS = "it is the change of model"
+    AT_ONCE = "at once"
 
 
 @dataclass(frozen=True)
 class Property:
-    """One property as it is declared: GObject's type, the default, the limits and the text that gst-inspect shows."""
+    """One property: GObject's type, the default, the text that gst-inspect shows, the limits, when a change counts."""
 
     name: str
     type: Any
     default: Any
     blurb: str
     limits: tuple[Any, ...] = ()
-    playing: bool = False
+    change: Change = Change.AT_START
 
     def declaration(self) -> tuple[Any, ...]:
         """Return the entry of ``__gproperties__``."""
-        mutable = Gst.PARAM_MUTABLE_PLAYING if self.playing else Gst.PARAM_MUTABLE_READY
+        at_start = self.change is Change.AT_START
+        mutable = Gst.PARAM_MUTABLE_READY if at_start else Gst.PARAM_MUTABLE_PLAYING
         flags = GObject.ParamFlags.READWRITE | GObject.ParamFlags(mutable)
         return (self.type, self.name, self.blurb, *self.limits, self.default, flags)
 
@@ -42,20 +53,41 @@ PROPERTIES = (
         str,
         None,
         "The model: a file (net.onnx), a registered name (people), package.module:Class or file.py:Class; "
-        "'none' passes frames on without inference",
+        "'none' passes frames on without inference. Set while running, it loads beside the model that runs and takes "
+        "its place between two batches; the signal model-updated says how that ended",
+        change=Change.SWAPS,
     ),
     Property(
-        "labels", str, None, "File with one label per line, in the order of the class ids; default: the model's own"
+        "swap-policy",
+        str,
+        "beside",
+        "How a model set while running takes the old one's place: 'beside' loads it while the old one runs, "
+        "'in-place' unloads the old one first, and passes frames on without inference meanwhile",
+        change=Change.AT_ONCE,
     ),
-    Property("runtime", str, "auto", "What executes a network: auto, onnxruntime, ... ('sluice models' lists them)"),
-    Property("device", str, "auto", "Where the model runs: auto, cpu, cuda, cuda:1, ..."),
-    Property("model-options", str, None, "Options for the model itself: key=value;key=value"),
+    Property(
+        "labels",
+        str,
+        None,
+        "File with one label per line, in the order of the class ids; default: the model's own",
+        change=Change.WITH_MODEL,
+    ),
+    Property(
+        "runtime",
+        str,
+        "auto",
+        "What executes a network: auto, onnxruntime, ... ('sluice models' lists them)",
+        change=Change.WITH_MODEL,
+    ),
+    Property("device", str, "auto", "Where the model runs: auto, cpu, cuda, cuda:1, ...", change=Change.WITH_MODEL),
+    Property("model-options", str, None, "Options for the model itself: key=value;key=value", change=Change.WITH_MODEL),
     Property(
         "confidence-threshold",
         float,
         -1.0,
         "Detections with a lower score are not attached; -1: the model's own threshold",
         (-1.0, 1.0),
+        Change.WITH_MODEL,
     ),
     Property(
         "iou-threshold",
@@ -63,6 +95,7 @@ PROPERTIES = (
         -1.0,
         "Boxes of a class that overlap more than this are merged by the decoder; -1: the model's own threshold",
         (-1.0, 1.0),
+        Change.WITH_MODEL,
     ),
     Property(
         "max-detections",
@@ -70,15 +103,22 @@ PROPERTIES = (
         0,
         "Most detections attached per frame, the best scores first; 0: the model's own limit",
         (0, GLib.MAXINT),
+        Change.WITH_MODEL,
     ),
-    Property("classes", str, None, "Class ids or labels to attach, such as 0;2 or person;car; default: all"),
+    Property(
+        "classes",
+        str,
+        None,
+        "Class ids or labels to attach, such as 0;2 or person;car; default: all",
+        change=Change.WITH_MODEL,
+    ),
     Property(
         "interval",
         GObject.TYPE_UINT,
         0,
         "Number of batches passed on without inference after each batch with it",
         (0, GLib.MAXUINT),
-        playing=True,
+        Change.AT_ONCE,
     ),
     Property(
         "unique-id",
@@ -100,7 +140,7 @@ PROPERTIES = (
         "fail",
         "When the model raises or returns something unusable: 'fail' ends the stream with its traceback, "
         "'skip' passes the frames on without detections, warns and counts them",
-        playing=True,
+        change=Change.AT_ONCE,
     ),
     Property(
         "in-flight",
@@ -121,6 +161,9 @@ PROPERTIES = (
 ALIASES = {"model-engine": "model", "model-path": "model", "model-engine-file": "model"}
 
 BY_NAME = {entry.name: entry for entry in PROPERTIES}
+
+#: The properties that define a model, see `sluice.models.instance.ModelDefinition`.
+DEFINING = tuple(entry.name for entry in PROPERTIES if entry.change in (Change.SWAPS, Change.WITH_MODEL))
 
 
 def declarations() -> dict[str, tuple[Any, ...]]:
@@ -173,8 +216,9 @@ class Settings:
                 "model is not set: name a file (model=net.onnx), a registered model (model=people), "
                 "a class (model=file.py:Class), or model=none to pass frames on without inference"
             )
-        if values["on-error"] not in ON_ERROR:
-            raise ConfigurationError(on_error_fault(values["on-error"]))
+        for name, words in CHOICES.items():
+            if values[name] not in words:
+                raise ConfigurationError(choice_fault(name, values[name]))
         return cls(
             model=values["model"],
             labels=values["labels"] or None,
@@ -191,9 +235,9 @@ class Settings:
         )
 
 
-def on_error_fault(value: str | None) -> str:
-    """Say what is wrong with a value of on-error."""
-    return f"on-error is {value!r}; it can be {' or '.join(map(repr, ON_ERROR))}"
+def choice_fault(name: str, value: str | None) -> str:
+    """Say what is wrong with a value of a property that takes one of a few words."""
+    return f"{name} is {value!r}; it can be {' or '.join(map(repr, CHOICES[name]))}"
 
 
 def own_if_negative(value: float) -> float | None:

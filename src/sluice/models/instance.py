@@ -4,7 +4,7 @@ A CUDA context, a captured graph or a SQLite handle belongs to the thread that m
 by the same thread. The thread is a daemon: a call that hangs can delay neither a stop nor the end of the process.
 (``concurrent.futures.ThreadPoolExecutor`` joins its threads at exit, which is why only its ``Future`` is used here.)
 
-Elements with the same ``model-instance-id`` share one instance: their calls queue on its thread in the order they came.
+Which instance an element's calls go to, and how one takes the place of another, is said in ``sluice.models.slot``.
 """
 
 import contextlib
@@ -16,8 +16,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeVar
-
-from sluice.errors import ConfigurationError
 
 log = logging.getLogger("sluice.models")
 
@@ -76,7 +74,8 @@ class ModelInstance:
     """A model and the thread that owns it.
 
     The thread starts with the object and loads the model; :meth:`wait_loaded` says how that went. :meth:`submit` queues
-    a call. :meth:`close` ends the thread, or abandons it when a call does not return.
+    a call. :meth:`retire` lets the thread end after the calls queued so far; :meth:`close` ends it now, or abandons it
+    when a call does not return.
 
     Args:
         definition: what is loaded; its ``model`` names the thread and the instance in messages.
@@ -89,7 +88,8 @@ class ModelInstance:
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[Any], Any]] | None] = queue.SimpleQueue()
         self._loaded: Future[Any] = Future()
         self._busy_since: float | None = None
-        self._closed = False
+        self._lock = threading.Lock()  # nothing is queued behind the order to end
+        self._ends = self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"model {definition.model}"[:60], daemon=True)
         self._thread.start()
 
@@ -108,18 +108,37 @@ class ModelInstance:
     def submit(self, call: Callable[[Any], Result]) -> "Future[Result]":
         """Queue ``call(model)`` for the instance's thread and return its future; never waits.
 
-        The future's ``cancel`` takes back a call that has not begun. A call on a closed instance is cancelled at once.
+        The future's ``cancel`` takes back a call that has not begun. A call on an instance that was retired or closed
+        is cancelled at once.
         """
         future: Future[Result] = Future()
-        self._calls.put((future, call))
-        if self._closed:
-            self._cancel_waiting_calls()
+        with self._lock:
+            if not self._ends:
+                self._calls.put((future, call))
+                return future
+        future.cancel()
         return future
 
     @property
     def waiting(self) -> int:
         """Number of calls that have not begun."""
         return self._calls.qsize()
+
+    def retire(self) -> None:
+        """Let the thread make the calls queued so far, close the model and end; never waits, see :meth:`join`."""
+        with self._lock:
+            if not self._ends:
+                self._ends = True
+                self._calls.put(None)
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait for the thread of a retired or closed instance; return whether it has ended.
+
+        Args:
+            timeout: seconds to wait; None waits for as long as it takes.
+        """
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
 
     def close(self, timeout: float = STOP_GRACE) -> bool:
         """Cancel what has not begun, close the model on its own thread and end the thread.
@@ -132,10 +151,8 @@ class ModelInstance:
             abandoned call ends with the process or when it returns; its result goes nowhere.
         """
         already_closed, self._closed = self._closed, True
-        if not already_closed:
-            self._cancel_waiting_calls()
-        self._thread.join(timeout)
-        if self._thread.is_alive() and not already_closed:
+        self._cancel_waiting_calls()
+        if not self.join(timeout) and not already_closed:
             began = self._busy_since
             doing = f"a call that began {time.monotonic() - began:.1f} s ago" if began else "loading or closing it"
             log.warning(
@@ -149,11 +166,16 @@ class ModelInstance:
 
     def _cancel_waiting_calls(self) -> None:
         """Empty the queue and leave the order to end in it."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                if (item := self._calls.get_nowait()) is not None:
-                    item[0].cancel()
-        self._calls.put(None)
+        waiting = []
+        with self._lock:
+            self._ends = True
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    waiting.append(self._calls.get_nowait())
+            self._calls.put(None)
+        for item in waiting:
+            if item is not None:
+                item[0].cancel()
 
     def _run(self) -> None:
         """Body of the thread."""
@@ -189,54 +211,3 @@ class ModelInstance:
                 self._busy_since = None
             # Waiting for the next call must not keep this call's frames, and with them a decoder's buffers, alive.
             del item, future, call
-
-
-_shared: dict[str, tuple[ModelInstance, int]] = {}
-_shared_lock = threading.Lock()
-
-
-def acquire(
-    definition: ModelDefinition,
-    open_model: Callable[[ModelDefinition], Any],
-    instance_id: str | None = None,
-) -> ModelInstance:
-    """Return a new instance, or the running one of that id; never waits for loading.
-
-    Args:
-        definition: what to load.
-        open_model: see :class:`ModelInstance`.
-        instance_id: name under which elements share an instance; None or "" for one of one's own.
-
-    Raises:
-        ConfigurationError: the id is in use by an instance that was defined differently.
-    """
-    if not instance_id:
-        return ModelInstance(definition, open_model)
-    with _shared_lock:
-        instance, users = _shared.get(instance_id, (None, 0))
-        if instance is None:
-            instance = ModelInstance(definition, open_model)
-        elif differences := definition.differences(instance.definition):
-            raise ConfigurationError(
-                f"model-instance-id {instance_id!r} is in use by an element with another definition: here "
-                f"{', '.join(differences)}; elements that share a model instance must agree, or use another id"
-            )
-        _shared[instance_id] = (instance, users + 1)
-    return instance
-
-
-def release(instance: ModelInstance, timeout: float = STOP_GRACE) -> bool:
-    """Give back an instance that :func:`acquire` returned; the last user closes it.
-
-    Returns:
-        False if the last user had to abandon a call, see :meth:`ModelInstance.close`; True otherwise.
-    """
-    with _shared_lock:
-        for instance_id, (shared, users) in _shared.items():
-            if shared is instance:
-                if users > 1:
-                    _shared[instance_id] = (instance, users - 1)
-                    return True
-                del _shared[instance_id]
-                break
-    return instance.close(timeout)

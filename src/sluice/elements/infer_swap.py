@@ -1,0 +1,133 @@
+"""The model of an element, from start to stop, and its replacement by another while the stream runs.
+
+The work is done in `sluice.models.slot`; here are the requests, made by setting a property, and the reports: the signal
+``model-updated``, an element message of that name, and the properties, which always name the model that runs.
+"""
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import GLib, Gst
+
+from sluice.elements.base import InFlightElement, guarded, post_error
+from sluice.elements.infer_properties import ALIASES, DEFINING, PROPERTIES, Settings
+from sluice.errors import ConfigurationError, ModelError
+
+if TYPE_CHECKING:
+    from sluice.models.slot import ModelSlot, SwapReport, SwapRequest
+
+
+class SwappingElement(InFlightElement):
+    """An in-flight element with a model that can be replaced; abstract. A subclass declares the signal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._values: dict[str, Any] = {entry.name: entry.default for entry in PROPERTIES}
+        self._settings: Settings | None = None
+        self._slot: ModelSlot | None = None
+        self._requests: list[SwapRequest] = []
+        self._requests_lock = threading.Lock()
+
+    def start_model(self, settings: Settings) -> None:
+        """Load the model that the properties ask for, and report that it runs; raises what loading raises."""
+        from sluice.elements.infer_calls import definition_of, open_model
+        from sluice.models.slot import acquire
+
+        self._slot = acquire(definition_of(settings), open_model, self._swap_ended, settings.instance_id)
+        self._slot.wait_loaded()
+        self._settings = settings
+        self._announce(0, settings.model)
+
+    def stop_model(self) -> None:
+        """Give the model back; a change that is still in progress is reported as failed."""
+        self._settings = None
+        slot, self._slot = self._slot, None
+        with self._requests_lock:
+            requests, self._requests = self._requests, []
+        if slot is not None:
+            from sluice.models.slot import release
+
+            release(slot, self._swap_ended)
+        for request in requests:
+            self._refuse(10, request.path, "the element stopped before the new model ran")
+
+    def request_swap(self, name: str, value: str | None) -> None:
+        """Begin to replace the model by the one that setting a property names; returns at once.
+
+        How it ends is reported, see `_announce`; the property keeps its value until the new model runs.
+        """
+        from sluice.elements.infer_calls import definition_of
+        from sluice.models.slot import SwapRequest
+
+        slot = self._slot
+        if slot is None:
+            return
+        values = self._values | {name: value}
+        try:
+            settings = Settings.from_values(values)
+        except ConfigurationError as error:
+            self._refuse(1, value or "", str(error))
+            return
+        request = SwapRequest(
+            definition_of(settings),
+            path=settings.model,
+            in_place=values["swap-policy"] == "in-place",
+            values={key: values[key] for key in DEFINING},
+        )
+        with self._requests_lock:
+            self._requests.append(request)
+        refusal = slot.swap(request)
+        if refusal is not None and self._claim(request):
+            self._refuse(refusal.status, request.path, refusal.reason)
+
+    def _claim(self, request: "SwapRequest") -> bool:
+        """Whether a request is this element's own and not reported yet; it counts as reported from here on."""
+        with self._requests_lock:
+            mine = request in self._requests
+            if mine:
+                self._requests.remove(request)
+        return mine
+
+    @guarded(None)
+    def _swap_ended(self, report: "SwapReport") -> None:
+        """Take note of how a swap ended, which may have been another element's; called on the swap's thread."""
+        mine = self._claim(report.request)
+        if self._slot is None:
+            return
+        if report.lost:
+            post_error(self, ModelError(f"there is no model any more: {report.reason}"))
+            self.flow = Gst.FlowReturn.ERROR
+        if report.status == 0:
+            self._values.update(report.request.values)
+            for name in ("model", *ALIASES):
+                self.notify(name)
+            self._announce(0, report.request.path)
+        elif mine:
+            self._refuse(report.status, report.request.path, report.reason, report.trace)
+
+    def _refuse(self, status: int, path: str, reason: str, trace: str = "") -> None:
+        """Report that a model did not take the place of the one that runs."""
+        self.warn(f"{path} did not replace the model: {reason}; {self._values['model']} goes on", trace)
+        self._announce(status, path, reason)
+
+    def _announce(self, status: int, path: str, reason: str = "") -> None:
+        """Emit ``model-updated(status, path)`` and post an element message ``model-updated`` with status, path, reason.
+
+        Args:
+            status: 0 if the model runs now, else nvinfer's number for what went wrong, see `sluice.models.slot`.
+            path: the value that was set.
+            reason: what went wrong, in words.
+        """
+        structure = Gst.Structure.new_empty("model-updated")
+        for field, value in (("status", int(status)), ("path", path), ("reason", reason)):
+            structure.set_value(field, value)
+        self.post_message(Gst.Message.new_element(self, structure))
+        self.emit("model-updated", int(status), path)
+
+    def warn(self, text: str, debug: str = "") -> None:
+        """Post a warning message."""
+        warning = GLib.Error.new_literal(Gst.StreamError.quark(), text, int(Gst.StreamError.FAILED))
+        self.post_message(Gst.Message.new_warning(self, warning, debug))

@@ -1,0 +1,426 @@
+"""Where an element's model sits: calls go in, and one model takes the place of another between two of them.
+
+A slot has the running `ModelInstance`, or none where frames pass without inference. A swap runs on a thread of its own,
+never on a streaming thread: it opens the new model on that model's own thread, has it loaded and warmed up, calls it
+once with frames of the stream, and puts it in the old one's place. Calls queued before go to the old model, which then
+closes; calls after it go to the new one. Whatever goes wrong on the way leaves the old model where it is.
+
+Elements with the same ``model-instance-id`` share a slot: their calls queue in the order they came, and they swap
+together.
+"""
+
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol, TypeVar
+
+from sluice.errors import ConfigurationError, ModelError, SluiceError
+from sluice.models.instance import STOP_GRACE, ModelDefinition, ModelInstance
+
+log = logging.getLogger("sluice.models")
+
+Result = TypeVar("Result")
+
+#: Name of the model that is none: frames pass without inference.
+NO_MODEL = "none"
+
+#: How long a swap waits for the old model's last call before it is reported done without it, in seconds.
+RETIRE_GRACE = 10.0
+
+_OUT_OF_MEMORY = ("out of memory", "bad_alloc", "bad allocation", "failed to allocate", "cannot allocate memory")
+
+
+class SwapStatus(IntEnum):
+    """How a swap ended: of the values of NvDsInferStatus, which nvinfer reports, those that a swap can have."""
+
+    SUCCESS = 0
+    CONFIG_FAILED = 1
+    OUTPUT_PARSING_FAILED = 4
+    OUT_OF_MEMORY = 9
+    UNKNOWN = 10
+
+
+class Sample(Protocol):
+    """Frames of the stream, lent for the new model's first call."""
+
+    @property
+    def frames(self) -> Sequence[Any]:
+        """The frames, at least one."""
+
+    def release(self) -> None:
+        """End the loan; the frames' pixels may be used for something else."""
+
+
+@dataclass(frozen=True, eq=False)
+class SwapRequest:
+    """A model asked for.
+
+    Attributes:
+        definition: the model to load.
+        path: the name under which it was asked for, for the report.
+        in_place: unload the old model before the new one is loaded, for devices without room for both.
+        values: whatever the asking element wants every element of the slot to know once the model runs.
+    """
+
+    definition: ModelDefinition
+    path: str
+    in_place: bool = False
+    values: Any = None
+
+
+@dataclass(frozen=True)
+class SwapReport:
+    """How a swap ended.
+
+    Attributes:
+        request: what was asked for.
+        status: `SwapStatus.SUCCESS` if it runs now; otherwise the old model runs as before, unless `lost`.
+        reason: what went wrong, in words; empty for success.
+        trace: the traceback, if there is one.
+        lost: the old model, unloaded for a swap in place, could not be loaded again either: there is none.
+    """
+
+    request: SwapRequest
+    status: SwapStatus
+    reason: str = ""
+    trace: str = ""
+    lost: bool = False
+
+
+Listener = Callable[[SwapReport], None]
+
+
+class _ModelLostError(ModelError):
+    """Neither the new model nor, again, the old one could be loaded."""
+
+
+class _Swap:
+    """A swap in progress: what was asked for, the new instance, and the frames it is tried on."""
+
+    def __init__(self, request: SwapRequest) -> None:
+        self.request = request
+        self.instance: ModelInstance | None = None
+        self.sample: Future[Sample] | None = None
+        self.doing = "loading it"
+        self.tried = False
+
+
+class ModelSlot:
+    """A model that can be replaced while it is called. Use :func:`acquire` and :func:`release`.
+
+    Args:
+        definition: what is loaded first, at once, on the new instance's thread.
+        open_model: see :class:`~sluice.models.instance.ModelInstance`.
+    """
+
+    def __init__(self, definition: ModelDefinition, open_model: Callable[[ModelDefinition], Any]) -> None:
+        self.definition = definition
+        self._open_model = open_model
+        self._lock = threading.Lock()
+        self._listeners: list[Listener] = []
+        self._current = self._open(definition)
+        self._retiring: ModelInstance | None = None
+        self._swap: _Swap | None = None
+        self._closed = False
+
+    # Calls
+
+    def wait_loaded(self, timeout: float | None = None) -> None:
+        """Wait until the running model is loaded; raises what loading raised, see `ModelInstance.wait_loaded`."""
+        current = self._current
+        if current is not None:
+            current.wait_loaded(timeout)
+
+    def submit(self, call: Callable[[Any], Result]) -> "Future[Result] | None":
+        """Queue ``call(model)`` for the model that runs now; None while none does. Never waits."""
+        with self._lock:
+            return None if self._current is None else self._current.submit(call)
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a model to call: not with `NO_MODEL`, nor while one takes another's place in place."""
+        return self._current is not None
+
+    @property
+    def wants_sample(self) -> bool:
+        """Whether a new model waits for frames to be tried on, see `offer`."""
+        swap = self._swap
+        return swap is not None and swap.sample is not None and not swap.sample.done()
+
+    def offer(self, sample: Sample) -> None:
+        """Lend frames to the new model that waits for them; the slot releases them when it has been called."""
+        with self._lock:
+            future = self._swap.sample if self._swap is not None else None
+            if future is not None and not future.done():
+                future.set_result(sample)
+                return
+        sample.release()
+
+    # Swaps
+
+    def swap(self, request: SwapRequest) -> SwapReport | None:
+        """Begin to replace the model; returns at once.
+
+        Every listener of the slot is called with the report, on a thread of the swap's own, when it has ended.
+
+        Returns:
+            None if the swap began; a report of the refusal, which no listener hears of, if another has not ended yet.
+        """
+        swap = _Swap(request)
+        with self._lock:
+            pending, closed = self._swap, self._closed
+            if pending is None and not closed:
+                self._swap = swap
+        if closed:
+            return SwapReport(request, SwapStatus.UNKNOWN, "the element has stopped")
+        if pending is not None:
+            reason = (
+                f"the change to {pending.request.path} is still in progress; "
+                "set it again when the signal model-updated has said how that ended"
+            )
+            return SwapReport(request, SwapStatus.UNKNOWN, reason)
+        name = f"swap {request.path}"[:60]
+        threading.Thread(target=self._run, args=(swap,), name=name, daemon=True).start()
+        return None
+
+    def _run(self, swap: _Swap) -> None:
+        """Body of a swap's thread."""
+        try:
+            if swap.request.in_place:
+                self._swap_in_place(swap)
+            else:
+                self._retire(self._replace(self._open_and_try(swap), swap.request.definition))
+        except BaseException as error:
+            report = _report_of(error, swap)
+        else:
+            report = SwapReport(swap.request, SwapStatus.SUCCESS)
+        with self._lock:
+            self._swap = None
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener(report)
+
+    def _swap_in_place(self, swap: _Swap) -> None:
+        """Unload the old model, then load the new; load the old again if that fails."""
+        with self._lock:
+            old, self._current, self._retiring = self._current, None, self._current
+        if old is not None:
+            old.retire()
+            while not old.join(STOP_GRACE):
+                if self._closed:
+                    raise CancelledError
+        self._retiring = None
+        try:
+            instance = self._open_and_try(swap)
+        except BaseException as error:
+            self._reload(swap, error)
+            raise
+        self._replace(instance, swap.request.definition)
+
+    def _reload(self, swap: _Swap, why: BaseException) -> None:
+        """Load the old model again after an attempt to replace it in place."""
+        if self._closed:
+            return
+        instance = self._open(self.definition)
+        try:
+            if instance is not None:
+                self._put_in_reach(swap, instance)
+                instance.wait_loaded()
+        except CancelledError:
+            raise
+        except BaseException as error:
+            old = self.definition.model
+            text = f"{_text(why)}; and {old}, which ran before, could not be loaded again: {_text(error)}"
+            raise _ModelLostError(text) from error
+        self._replace(instance, self.definition)
+
+    def _open(self, definition: ModelDefinition) -> ModelInstance | None:
+        return None if definition.model == NO_MODEL else ModelInstance(definition, self._open_model)
+
+    def _open_and_try(self, swap: _Swap) -> ModelInstance | None:
+        """Return the new instance, loaded, warmed up and called once with frames of the stream.
+
+        Waits for the next frames as long as none come: until then nobody needs the new model.
+        """
+        instance = self._open(swap.request.definition)
+        if instance is None:
+            return None
+        try:
+            self._put_in_reach(swap, instance)
+            instance.wait_loaded()
+            swap.doing = "calling it with frames of the stream"
+            sample = self._next_sample(swap)
+            try:
+                swap.tried = True
+                instance.submit(lambda model: model.infer(list(sample.frames))).result()
+            finally:
+                sample.release()
+        except BaseException as error:
+            _clear_frames(error)
+            instance.close(RETIRE_GRACE)
+            raise
+        return instance
+
+    def _put_in_reach(self, swap: _Swap, instance: ModelInstance) -> None:
+        """Let `close` find an instance that is not in its place yet."""
+        with self._lock:
+            swap.instance = instance
+            closed = self._closed
+        if closed:
+            instance.close(0)
+            raise CancelledError
+
+    def _next_sample(self, swap: _Swap) -> Sample:
+        wanted: Future[Sample] = Future()
+        with self._lock:
+            if self._closed:
+                raise CancelledError
+            swap.sample = wanted
+        return wanted.result()
+
+    def _replace(self, instance: ModelInstance | None, definition: ModelDefinition) -> ModelInstance | None:
+        """Put an instance in its place and return the one that was there."""
+        with self._lock:
+            closed = self._closed
+            if not closed:
+                old, self._current = self._current, instance
+                self._retiring, self.definition = old, definition
+        if closed:
+            if instance is not None:
+                instance.close()
+            raise CancelledError
+        return old
+
+    def _retire(self, old: ModelInstance | None) -> None:
+        """Wait until the old model has made its last call and is closed, but not for ever."""
+        if old is None:
+            return
+        old.retire()
+        if not old.join(RETIRE_GRACE) and not self._closed:
+            log.warning(
+                "model %s: its last call did not return within %g s of its replacement and was abandoned",
+                old.definition.model,
+                RETIRE_GRACE,
+            )
+        self._retiring = None
+
+    # Users
+
+    def add(self, listener: Listener) -> None:
+        """Let a function hear how swaps end."""
+        with self._lock:
+            self._listeners.append(listener)
+
+    def remove(self, listener: Listener) -> int:
+        """Take a listener out and return how many are left."""
+        with self._lock:
+            self._listeners.remove(listener)
+            return len(self._listeners)
+
+    def close(self, timeout: float = STOP_GRACE) -> bool:
+        """Close every instance there is and abandon a swap in progress.
+
+        Returns:
+            False if a call had to be abandoned, see `ModelInstance.close`.
+        """
+        with self._lock:
+            self._closed = True
+            swap = self._swap
+            instances = {self._current, self._retiring, swap.instance if swap else None}
+            if swap is not None and swap.sample is not None:
+                swap.sample.cancel()
+        end = time.monotonic() + timeout
+        ended = [instance.close(max(0.0, end - time.monotonic())) for instance in instances if instance is not None]
+        return all(ended)
+
+
+def _report_of(error: BaseException, swap: _Swap) -> SwapReport:
+    """Say how a swap failed."""
+    if isinstance(error, CancelledError):
+        return SwapReport(swap.request, SwapStatus.UNKNOWN, "the element stopped before the new model ran")
+    lost = isinstance(error, _ModelLostError)
+    reason = str(error) if lost else f"{swap.doing} raised {_text(error)}"
+    trace = "".join(traceback.format_exception(error))
+    return SwapReport(swap.request, status_of(error, tried=swap.tried), reason, trace, lost)
+
+
+def status_of(error: BaseException, *, tried: bool = False) -> SwapStatus:
+    """The status that fits an exception best.
+
+    Args:
+        error: what opening, loading, warming up or calling the model raised.
+        tried: whether it was the call.
+    """
+    text = str(error).lower()
+    if isinstance(error, MemoryError) or any(words in text for words in _OUT_OF_MEMORY):
+        return SwapStatus.OUT_OF_MEMORY
+    if tried:
+        return SwapStatus.OUTPUT_PARSING_FAILED if isinstance(error, ModelError) else SwapStatus.UNKNOWN
+    known = isinstance(error, SluiceError | OSError | ImportError)
+    return SwapStatus.CONFIG_FAILED if known else SwapStatus.UNKNOWN
+
+
+def _clear_frames(error: BaseException | None) -> None:
+    """Drop the local variables of an exception's frames, which keep what a model that failed had allocated."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+_shared: dict[str, ModelSlot] = {}
+_shared_lock = threading.Lock()
+
+
+def acquire(
+    definition: ModelDefinition,
+    open_model: Callable[[ModelDefinition], Any],
+    listener: Listener,
+    instance_id: str | None = None,
+) -> ModelSlot:
+    """Return a new slot, or the one of that id; never waits for loading.
+
+    Args:
+        definition: the model to load.
+        open_model: see :class:`~sluice.models.instance.ModelInstance`.
+        listener: hears how swaps end until :func:`release`.
+        instance_id: name under which elements share a slot; None or "" for one of one's own.
+
+    Raises:
+        ConfigurationError: the id is in use for a model that was defined differently.
+    """
+    with _shared_lock:
+        slot = _shared.get(instance_id or "")
+        if slot is None:
+            slot = ModelSlot(definition, open_model)
+        elif differences := definition.differences(slot.definition):
+            raise ConfigurationError(
+                f"model-instance-id {instance_id!r} is in use by an element with another definition: here "
+                f"{', '.join(differences)}; elements that share a model instance must agree, or use another id"
+            )
+        if instance_id:
+            _shared[instance_id] = slot
+        slot.add(listener)
+    return slot
+
+
+def release(slot: ModelSlot, listener: Listener, timeout: float = STOP_GRACE) -> bool:
+    """Give back a slot that :func:`acquire` returned with this listener; the last user closes it.
+
+    Returns:
+        False if the last user had to abandon a call, see `ModelSlot.close`; True otherwise.
+    """
+    with _shared_lock:
+        if slot.remove(listener):
+            return True
+        for instance_id in [key for key, shared in _shared.items() if shared is slot]:
+            del _shared[instance_id]
+    return slot.close(timeout)
