@@ -11,7 +11,8 @@ import pytest
 from sluice.errors import ConfigurationError, ModelError
 from sluice.models import slot as slots
 from sluice.models.instance import ModelDefinition
-from sluice.models.slot import NO_MODEL, ModelSlot, SwapRequest, SwapStatus, acquire, release, status_of
+from sluice.models.slot import NO_MODEL, ModelSlot, acquire, release
+from sluice.models.swap import SwapRequest, SwapStatus, status_of
 
 
 class Frames:
@@ -431,7 +432,7 @@ def test_no_thread_and_no_model_is_left_after_many_swaps(shop, slot, ear):
         assert ear.next().status == SwapStatus.SUCCESS
     wait_for(lambda: threading.active_count() <= threads)
     gc.collect()
-    assert len([thing for thing in gc.get_objects() if type(thing) is Made]) == 1
+    assert len([thing for thing in gc.get_objects() if type(thing) is Made and thing.shop is shop]) == 1
 
 
 @pytest.mark.parametrize(

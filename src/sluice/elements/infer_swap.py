@@ -17,7 +17,8 @@ from sluice.elements.infer_properties import ALIASES, DEFINING, PROPERTIES, Sett
 from sluice.errors import ConfigurationError, ModelError
 
 if TYPE_CHECKING:
-    from sluice.models.slot import ModelSlot, SwapReport, SwapRequest
+    from sluice.models.slot import ModelSlot
+    from sluice.models.swap import SwapReport, SwapRequest
 
 
 class SwappingElement(InFlightElement):
@@ -60,7 +61,7 @@ class SwappingElement(InFlightElement):
         How it ends is reported, see `_announce`; the property keeps its value until the new model runs.
         """
         from sluice.elements.infer_calls import definition_of
-        from sluice.models.slot import SwapRequest
+        from sluice.models.swap import SwapRequest
 
         slot = self._slot
         if slot is None:
@@ -117,7 +118,7 @@ class SwappingElement(InFlightElement):
         """Emit ``model-updated(status, path)`` and post an element message ``model-updated`` with status, path, reason.
 
         Args:
-            status: 0 if the model runs now, else nvinfer's number for what went wrong, see `sluice.models.slot`.
+            status: 0 if the model runs now, else nvinfer's number for what went wrong, see `sluice.models.swap`.
             path: the value that was set.
             reason: what went wrong, in words.
         """

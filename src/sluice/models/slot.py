@@ -13,14 +13,13 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from sluice.errors import ConfigurationError, ModelError, SluiceError
+from sluice.errors import ConfigurationError, ModelError
 from sluice.models.instance import STOP_GRACE, ModelDefinition, ModelInstance
+from sluice.models.swap import Sample, SwapReport, SwapRequest, SwapStatus, clear_frames, status_of, text_of
 
 log = logging.getLogger("sluice.models")
 
@@ -31,66 +30,6 @@ NO_MODEL = "none"
 
 #: How long a swap waits for the old model's last call before it is reported done without it, in seconds.
 RETIRE_GRACE = 10.0
-
-_OUT_OF_MEMORY = ("out of memory", "bad_alloc", "bad allocation", "failed to allocate", "cannot allocate memory")
-
-
-class SwapStatus(IntEnum):
-    """How a swap ended: of the values of NvDsInferStatus, which nvinfer reports, those that a swap can have."""
-
-    SUCCESS = 0
-    CONFIG_FAILED = 1
-    OUTPUT_PARSING_FAILED = 4
-    OUT_OF_MEMORY = 9
-    UNKNOWN = 10
-
-
-class Sample(Protocol):
-    """Frames of the stream, lent for the new model's first call."""
-
-    @property
-    def frames(self) -> Sequence[Any]:
-        """The frames, at least one."""
-
-    def release(self) -> None:
-        """End the loan; the frames' pixels may be used for something else."""
-
-
-@dataclass(frozen=True, eq=False)
-class SwapRequest:
-    """A model asked for.
-
-    Attributes:
-        definition: the model to load.
-        path: the name under which it was asked for, for the report.
-        in_place: unload the old model before the new one is loaded, for devices without room for both.
-        values: whatever the asking element wants every element of the slot to know once the model runs.
-    """
-
-    definition: ModelDefinition
-    path: str
-    in_place: bool = False
-    values: Any = None
-
-
-@dataclass(frozen=True)
-class SwapReport:
-    """How a swap ended.
-
-    Attributes:
-        request: what was asked for.
-        status: `SwapStatus.SUCCESS` if it runs now; otherwise the old model runs as before, unless `lost`.
-        reason: what went wrong, in words; empty for success.
-        trace: the traceback, if there is one.
-        lost: the old model, unloaded for a swap in place, could not be loaded again either: there is none.
-    """
-
-    request: SwapRequest
-    status: SwapStatus
-    reason: str = ""
-    trace: str = ""
-    lost: bool = False
-
 
 Listener = Callable[[SwapReport], None]
 
@@ -235,7 +174,7 @@ class ModelSlot:
             raise
         except BaseException as error:
             old = self.definition.model
-            text = f"{_text(why)}; and {old}, which ran before, could not be loaded again: {_text(error)}"
+            text = f"{text_of(why)}; and {old}, which ran before, could not be loaded again: {text_of(error)}"
             raise _ModelLostError(text) from error
         self._replace(instance, self.definition)
 
@@ -261,7 +200,7 @@ class ModelSlot:
             finally:
                 sample.release()
         except BaseException as error:
-            _clear_frames(error)
+            clear_frames(error)
             instance.close(RETIRE_GRACE)
             raise
         return instance
@@ -344,36 +283,9 @@ def _report_of(error: BaseException, swap: _Swap) -> SwapReport:
     if isinstance(error, CancelledError):
         return SwapReport(swap.request, SwapStatus.UNKNOWN, "the element stopped before the new model ran")
     lost = isinstance(error, _ModelLostError)
-    reason = str(error) if lost else f"{swap.doing} raised {_text(error)}"
+    reason = str(error) if lost else f"{swap.doing} raised {text_of(error)}"
     trace = "".join(traceback.format_exception(error))
     return SwapReport(swap.request, status_of(error, tried=swap.tried), reason, trace, lost)
-
-
-def status_of(error: BaseException, *, tried: bool = False) -> SwapStatus:
-    """The status that fits an exception best.
-
-    Args:
-        error: what opening, loading, warming up or calling the model raised.
-        tried: whether it was the call.
-    """
-    text = str(error).lower()
-    if isinstance(error, MemoryError) or any(words in text for words in _OUT_OF_MEMORY):
-        return SwapStatus.OUT_OF_MEMORY
-    if tried:
-        return SwapStatus.OUTPUT_PARSING_FAILED if isinstance(error, ModelError) else SwapStatus.UNKNOWN
-    known = isinstance(error, SluiceError | OSError | ImportError)
-    return SwapStatus.CONFIG_FAILED if known else SwapStatus.UNKNOWN
-
-
-def _clear_frames(error: BaseException | None) -> None:
-    """Drop the local variables of an exception's frames, which keep what a model that failed had allocated."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
-
-
-def _text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 _shared: dict[str, ModelSlot] = {}
