@@ -144,8 +144,10 @@ def test_a_file_without_video_says_so(tmp_path: Path) -> None:
     assert "no video stream" in stream.errors[0]
 
 
-def test_a_source_that_cannot_be_opened_leaves_the_others_alone() -> None:
+def test_a_source_that_cannot_be_opened_leaves_the_others_alone(capfd: pytest.CaptureFixture[str]) -> None:
     summary = sluice.Pipeline(["v4l2:/dev/video99", "test:ball?frames=10&size=64x48"]).run()
+    gc.collect()
+    assert "CRITICAL" not in capfd.readouterr().err  # nothing was left playing
     assert summary.streams[0].failed
     assert (summary.streams[1].frames_out, summary.streams[1].errors) == (10, [])
 
@@ -215,7 +217,7 @@ def test_stop_returns_though_the_model_hangs() -> None:
 
 
 def test_two_pipelines_interleaved_again_and_again() -> None:
-    for _ in range(10):
+    for _ in range(50):
         first = sluice.Pipeline("test:ball?size=64x48&frames=0", model=Box())
         second = sluice.Pipeline("test:snow?size=64x48&frames=12", model=Box())
         first.start()

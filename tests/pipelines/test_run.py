@@ -169,6 +169,24 @@ def test_interruption_finishes_the_file(number: signal.Signals, status: int, tmp
     assert frames == found["streams"][0]["frames_out"] > 0
 
 
+def test_the_process_ends_though_a_model_call_hangs(tmp_path: Path) -> None:
+    model = tmp_path / "hang.py"
+    model.write_text(
+        "import time, pathlib\n\nclass Hang:\n    def infer(self, frames):\n"
+        f"        pathlib.Path({str(tmp_path / 'called')!r}).touch()\n        time.sleep(60)\n"
+    )
+    command = ["run", "test:ball?size=64x48", "--model", f"{model}:Hang"]
+    with subprocess.Popen([*SLUICE, *command], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "called").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        begun = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=30)
+    assert time.monotonic() - begun < 6
+    assert child.returncode == 130
+
+
 def test_a_bar_per_stream_on_a_terminal() -> None:
     terminal, end = pty.openpty()
     with subprocess.Popen(

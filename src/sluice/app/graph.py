@@ -88,7 +88,12 @@ class Graph:
         self.pipeline.add(source.bin)
         if source.bin.get_static_pad("src").link(self._mux_pads[index]) != Gst.PadLinkReturn.OK:
             raise ConfigurationError(f"{source.source.shown} cannot be linked to sluicemux")
-        return bool(source.bin.sync_state_with_parent())
+        if source.bin.sync_state_with_parent():
+            return True
+        # Left to itself it would be asked to start again by every later change of state, and fail that too.
+        source.bin.set_locked_state(True)
+        source.bin.set_state(Gst.State.NULL)
+        return False
 
     def frames_out(self, index: int) -> int:
         """Frames of a stream that left the last element which keeps streams apart."""
