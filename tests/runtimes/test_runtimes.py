@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).parent.parent / "models"))
 from tiny_networks import BOX, brightness_detector
 
 
-@pytest.mark.parametrize("runtime", ["openvino", "torch", "tensorrt", "ONNXRuntime", ""])
+@pytest.mark.parametrize("runtime", ["tflite", "pytorch", "ONNXRuntime", ""])
 def test_a_runtime_that_is_not_there_is_refused_with_those_that_are(runtime):
     with pytest.raises(ConfigurationError, match=r"there are: auto, onnxruntime"):
         choose_runtime("m.onnx", runtime)
@@ -26,8 +26,10 @@ def test_a_runtime_that_is_not_there_is_refused_with_those_that_are(runtime):
 def test_the_runtime_is_chosen_by_the_file():
     assert choose_runtime("some/M.ONNX") == "onnxruntime"
     assert choose_runtime("m.onnx", "onnxruntime") == "onnxruntime"
-    with pytest.raises(ModelError, match=r"no runtime reads \.engine; right is \.onnx"):
-        choose_runtime("m.engine")
+    with pytest.raises(ModelError, match=r"no runtime reads \.tflite; right is \.onnx"):
+        choose_runtime("m.tflite")
+    with pytest.raises(ModelError, match=r"the runtime .torch. does not read \.onnx; onnxruntime or openvino does"):
+        choose_runtime("m.onnx", "torch")
     with pytest.raises(ModelError, match="no runtime reads files without a suffix"):
         choose_runtime("m")
 

@@ -4,18 +4,40 @@ from __future__ import annotations
 
 import difflib
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.runtimes.base import Network, NetworkInfo, TensorInfo
 
-__all__ = ["RUNTIMES", "Network", "NetworkInfo", "TensorInfo", "choose_runtime", "open_network"]
+__all__ = ["FILES", "RUNTIMES", "Network", "NetworkInfo", "TensorInfo", "choose_runtime", "installed", "open_network"]
 
-#: Name of a runtime to "module:class"; the class is called with a path and a device.
-RUNTIMES = {"onnxruntime": "sluice.runtimes.onnxruntime:OnnxRuntimeNetwork"}
+#: Name of a runtime to "module:class"; see `sluice.runtimes.base.Network` for what the class is called with.
+RUNTIMES = {
+    "onnxruntime": "sluice.runtimes.onnxruntime:OnnxRuntimeNetwork",
+    "openvino": "sluice.runtimes.openvino:OpenVinoNetwork",
+    "torch": "sluice.runtimes.torch:TorchNetwork",
+    "tensorrt": "sluice.runtimes.tensorrt:TensorRtNetwork",
+}
+
+#: The modules a runtime stands on; one of them must be there.
+MODULES = {
+    "onnxruntime": ("onnxruntime",),
+    "openvino": ("openvino",),
+    "torch": ("torch",),
+    "tensorrt": ("tensorrt", "tensorrt_lean", "tensorrt_dispatch"),
+}
 
 #: Which runtimes read a kind of file, best first.
-FILES = {".onnx": ("onnxruntime",)}
+FILES = {
+    ".onnx": ("onnxruntime", "openvino"),
+    ".xml": ("openvino",),
+    ".torchscript": ("torch",),
+    ".pt": ("torch",),
+    ".pt2": ("torch",),
+    ".engine": ("tensorrt",),
+    ".plan": ("tensorrt",),
+}
 
 
 def choose_runtime(path: str | Path, runtime: str = "auto") -> str:
@@ -23,7 +45,8 @@ def choose_runtime(path: str | Path, runtime: str = "auto") -> str:
 
     Args:
         path: the network file; only its suffix matters.
-        runtime: a name of `RUNTIMES`, or "auto" for the first that reads such files.
+        runtime: a name of `RUNTIMES`, or "auto" for the first that reads such files and is installed (the first of all
+            if none is, whose `open_network` then says what to install).
 
     Raises:
         ConfigurationError: no runtime of that name; with the names there are.
@@ -38,27 +61,51 @@ def choose_runtime(path: str | Path, runtime: str = "auto") -> str:
     if not readers:
         raise ModelError(f"{path}: no runtime reads {suffix or 'files without a suffix'}; right is {', '.join(FILES)}")
     if runtime == "auto":
-        return readers[0]
+        return next((reader for reader in readers if installed(reader)), readers[0])
     if runtime not in readers:
-        raise ModelError(f"{path}: the runtime {runtime!r} does not read {suffix}; {', '.join(readers)} does")
+        raise ModelError(f"{path}: the runtime {runtime!r} does not read {suffix}; {' or '.join(readers)} does")
     return runtime
 
 
-def open_network(path: str | Path, runtime: str = "auto", device: str = "auto") -> Network:
+def installed(runtime: str) -> bool:
+    """Whether a module that a runtime stands on is there; it is looked for, not imported."""
+    return any(find_spec(module) is not None for module in MODULES[runtime])
+
+
+def open_network(
+    path: str | Path,
+    runtime: str = "auto",
+    device: str = "auto",
+    *,
+    size: tuple[int | None, int | None] = (None, None),
+    precision: str | None = None,
+    threads: int | None = None,
+) -> Network:
     """Open a network file.
 
     Args:
         path: the file.
         runtime: see `choose_runtime`.
         device: "auto", or a device that the runtime knows, such as "cpu" or "cuda:0".
+        size: width and height to use where the file does not say them.
+        precision: "f32", "f16" or "bf16" for runtimes that choose it themselves; None for float32 arithmetic on a
+            processor, and for what the file says elsewhere.
+        threads: how many threads compute, at least 1; None for as many as the process has cores.
 
     Raises:
-        ConfigurationError: unknown runtime or device.
+        ConfigurationError: unknown runtime, device or precision, or the runtime is not installed.
         ModelError: the file is missing, is no network, or cannot be run.
     """
     name = choose_runtime(path, runtime)
+    if threads is not None and threads < 1:
+        raise ConfigurationError(f"threads is {threads}; right is 1 or more")
     if not Path(path).is_file():
         raise ModelError(f"there is no model file {str(path)!r}")
+    if not installed(name):
+        raise ConfigurationError(
+            f"{path} needs the runtime {name!r}, which is not installed: pip install 'sluice-video[{name}]'"
+        )
     module, _, cls = RUNTIMES[name].partition(":")
-    network: Network = getattr(import_module(module), cls)(Path(path), device)
+    kind = getattr(import_module(module), cls)
+    network: Network = kind(Path(path), device, size=size, precision=precision, threads=threads)
     return network

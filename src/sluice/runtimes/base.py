@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -38,7 +38,17 @@ class NetworkInfo:
 
 
 class Network(Protocol):
-    """An open network."""
+    """An open network.
+
+    A runtime's class is called with a path, a device, and keyword arguments:
+
+    * ``size``: width and height of the picture, each None where not asked for. Only a format that does not say the
+      size of its own input (TorchScript) looks at it.
+    * ``precision``: "f32", "f16" or "bf16" for a runtime that chooses the precision itself, None for its default here.
+    * ``threads``: how many threads compute; None for the cores the process may use.
+
+    A precision that a runtime cannot give is refused with `sluice.errors.ConfigurationError`.
+    """
 
     info: NetworkInfo
 
@@ -49,3 +59,19 @@ class Network(Protocol):
     def close(self) -> None:
         """Free the network."""
         ...
+
+
+def metadata_texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
+    """An exporter's metadata as texts, in the form that Ultralytics gives its ONNX files.
+
+    JSON and YAML know no tuples, and JSON turns class numbers into texts: ``{"names": {"0": "person"}}`` becomes
+    ``"{0: 'person'}"``.
+    """
+    return {str(key): str(_numbered(value)) for key, value in metadata.items()}
+
+
+def _numbered(value: Any) -> Any:
+    """A mapping whose keys are all digits with numbers for keys; anything else as it is."""
+    if isinstance(value, Mapping) and value and all(str(key).isdigit() for key in value):
+        return {int(key): item for key, item in value.items()}
+    return value

@@ -24,11 +24,24 @@ WARNINGS_OFF = 3  # OrtLoggingLevel: only errors; each initializer that is also 
 class OnnxRuntimeNetwork:
     """An ONNX file in an ONNX Runtime session. See `sluice.runtimes.base.Network`."""
 
-    def __init__(self, path: Path, device: str = "auto") -> None:
+    def __init__(
+        self,
+        path: Path,
+        device: str = "auto",
+        *,
+        size: tuple[int | None, int | None] = (None, None),  # noqa: ARG002 - an ONNX file says its sizes
+        precision: str | None = None,
+        threads: int | None = None,
+    ) -> None:
+        if precision is not None:
+            raise ConfigurationError(
+                f"precision {precision!r}: ONNX Runtime computes in the types the file is written in; "
+                "convert the file, or use the runtime openvino"
+            )
         providers = _providers(device)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = WARNINGS_OFF
-        options.intra_op_num_threads = len(os.sched_getaffinity(0))
+        options.intra_op_num_threads = threads or len(os.sched_getaffinity(0))
         options.inter_op_num_threads = 1
         # Spinning threads win microseconds for the network and take whole cores from the decoders beside it.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -36,6 +49,8 @@ class OnnxRuntimeNetwork:
             self._session = onnxruntime.InferenceSession(str(path), options, providers=providers)
         except Exception as error:  # onnxruntime's own exceptions share no public base class
             raise ModelError(f"ONNX Runtime cannot open {path}: {_first_line(error)}") from error
+        if providers[0] != "CPUExecutionProvider":
+            self._check_provider(providers[0][0], device)
         self.info = NetworkInfo(
             # get_inputs leaves out initializers that old exporters list as inputs too.
             inputs=tuple(_tensor(item) for item in self._session.get_inputs()),
@@ -55,6 +70,15 @@ class OnnxRuntimeNetwork:
     def close(self) -> None:
         """Drop the session and its memory."""
         del self._session
+
+    def _check_provider(self, wanted: str, device: str) -> None:
+        """A provider that cannot start is only a log line in ONNX Runtime, which then computes on the processor."""
+        active = self._session.get_providers()
+        if wanted not in active:
+            raise ConfigurationError(
+                f"device {device!r}: ONNX Runtime could not start {wanted} (it would use {', '.join(active)}); "
+                "its log says why, most often a missing CUDA or cuDNN library"
+            )
 
 
 def _providers(device: str) -> list[Any]:

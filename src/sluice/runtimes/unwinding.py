@@ -8,10 +8,12 @@ first exception (a model file that is broken is enough) ends the process with SI
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import os
 import sys
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -27,13 +29,23 @@ def import_compiled(name: str) -> ModuleType:
 
     A module that was imported before is returned as it is.
     """
-    if name in sys.modules or not _throws_by_libgcc_behind_libunwind():
+    if name in sys.modules:
+        return sys.modules[name]
+    with one_unwinder():
         return importlib.import_module(name)
+
+
+@contextlib.contextmanager
+def one_unwinder() -> Iterator[None]:
+    """What is imported inside is bound to the same unwinder as libstdc++."""
+    if not _throws_by_libgcc_behind_libunwind():
+        yield
+        return
     flags = sys.getdlopenflags()
     # The module's own libraries, libgcc among them, are searched before those of the process.
     sys.setdlopenflags(flags | os.RTLD_DEEPBIND)
     try:
-        return importlib.import_module(name)
+        yield
     finally:
         sys.setdlopenflags(flags)
 
