@@ -47,11 +47,15 @@ def read_nvinfer(path: str | Path) -> Document:
         document = read_document(path)
     except SyntaxFault as error:
         kind = _kind_of_text(Path(path).read_text(encoding="utf-8"))
-        raise ConfigurationError(f"{path} is {kind}, not of nvinfer; {_RIGHT}" if kind else str(error)) from error
+        raise ConfigurationError(_other(path, kind) if kind else str(error)) from error
     kind = _kind(document)
     if kind is not None:
-        raise ConfigurationError(f"{path} is {kind}, not of nvinfer; {_RIGHT}")
+        raise ConfigurationError(_other(path, kind))
     return document
+
+
+def _other(path: str | Path, kind: str) -> str:
+    return f"{path} is {kind}, not a configuration of nvinfer; {_RIGHT}"
 
 
 def _kind(document: Document) -> str | None:
