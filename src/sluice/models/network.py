@@ -60,6 +60,8 @@ class NetworkModel:
         labels: label file, or the labels; by default the file's own, or COCO's for a head of 80 classes.
         runtime: see `sluice.runtimes.open_network`.
         device: see `sluice.runtimes.open_network`.
+        precision: see `sluice.runtimes.open_network`.
+        threads: see `sluice.runtimes.open_network`.
         confidence: least score, 0..1.
         iou: overlap of two boxes of one class above which the weaker goes, 0..1.
         max_detections: the most boxes for one frame.
@@ -77,6 +79,8 @@ class NetworkModel:
         labels: str | Path | Sequence[str] | None = None,
         runtime: str = "auto",
         device: str = "auto",
+        precision: str | None = None,
+        threads: int | None = None,
         confidence: float = CONFIDENCE,
         iou: float = IOU,
         max_detections: int = MAX_DETECTIONS,
@@ -99,6 +103,7 @@ class NetworkModel:
         self.class_agnostic = class_agnostic
         self.labels: tuple[str, ...] = read_labels(labels) or ()
         self._runtime, self._device = runtime, device
+        self._precision, self._threads = precision, threads
         self._decoder_name = decoder
         self._size = width, height
         given: dict[str, Any] = {
@@ -119,7 +124,7 @@ class NetworkModel:
         Raises:
             ModelError: the file is missing or broken, or no decoder reads its outputs; with every decoder's reason.
         """
-        network = open_network(self.path, self._runtime, self._device)
+        network = self._open_network()
         head = examine(network, self.path, size=self._size, decoder=self._decoder_name, labels=self.labels or None)
         if head.decoder is None or head.preprocessing is None:
             reasons = "".join(f"\n  {name}: {verdict.why}" for name, verdict in head.verdicts.items())
@@ -165,6 +170,17 @@ class NetworkModel:
             keep = np.argsort(-scores, kind="stable")
         keep = keep[: self.max_detections]
         return Detections(box.to_frame(xyxy[keep]), scores[keep], class_ids[keep])
+
+    def _open_network(self) -> Network:
+        """The network, newly opened; what is not in a file overrides this."""
+        return open_network(
+            self.path,
+            self._runtime,
+            self._device,
+            size=self._size,
+            precision=self._precision,
+            threads=self._threads,
+        )
 
     def _opened(self) -> Network:
         if self._network is None:
