@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from importlib.util import find_spec
 from pathlib import Path
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.models.nvinfer.config import NvinferConfig
-from sluice.runtimes import FILES, choose_runtime
+from sluice.runtimes import FILES, choose_runtime, installed
 
 PRECISIONS = ("fp32", "int8", "fp16", "best")  # by network-mode
 
@@ -48,8 +47,7 @@ def saved_engine_name(config: NvinferConfig) -> str | None:
 
 def engines_run() -> bool:
     """Whether TensorRT engines can be run here: a runtime for them, and a GPU (of a PC or of a Jetson)."""
-    modules = any(find_spec(name) for name in ("tensorrt", "tensorrt_lean"))
-    return ".engine" in FILES and modules and any(Path(device).exists() for device in GPU_DEVICES)
+    return installed("tensorrt") and any(Path(device).exists() for device in GPU_DEVICES)
 
 
 def network_file(config: NvinferConfig, runtime: str) -> tuple[Path, str | None]:
@@ -68,7 +66,7 @@ def network_file(config: NvinferConfig, runtime: str) -> tuple[Path, str | None]
     engine, onnx = config.properties.model_engine_file, config.properties.onnx_file
     if engine is None and onnx is None:
         raise ConfigurationError(_only_old(config))
-    wants_engine = runtime in FILES.get(".engine", ()) or (runtime == "auto" and engines_run())
+    wants_engine = runtime in FILES[".engine"] or (runtime == "auto" and engines_run())
     if engine is not None and wants_engine and Path(engine).is_file():
         return Path(engine), None
     if onnx is not None and Path(onnx).is_file():

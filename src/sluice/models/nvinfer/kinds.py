@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from sluice.errors import ConfigurationError
-from sluice.models.nvinfer.document import Document, SyntaxFault, read_document
+from sluice.models.nvinfer.document import Document, SyntaxFault, form_of, read_document
 
 #: Keys of [property] of which an nvinfer file has at least one: they name a network.
 NETWORK_KEYS = (
@@ -46,7 +46,7 @@ def read_nvinfer(path: str | Path) -> Document:
     try:
         document = read_document(path)
     except SyntaxFault as error:
-        kind = _kind_of_text(Path(path).read_text(encoding="utf-8"))
+        kind = _kind_of_text(Path(path))
         raise ConfigurationError(_other(path, kind) if kind else str(error)) from error
     kind = _kind(document)
     if kind is not None:
@@ -84,11 +84,12 @@ def _kind_without_properties(document: Document) -> str:
     return f"something else (its groups are {', '.join(names)})"
 
 
-def _kind_of_text(text: str) -> str | None:
+def _kind_of_text(path: Path) -> str | None:
     """What a file is that is neither a key file nor YAML; None if that cannot be told."""
+    text = path.read_text(encoding="utf-8")
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     if any(re.fullmatch(r"infer_config\s*\{", line) for line in lines):
         return "a configuration of nvinferserver (it has infer_config { in Protobuf's text form)"
-    if lines and not any(re.search(r"[=\[{}]", line) for line in lines):
+    if form_of(path) == "key-file" and lines and not any(re.search(r"[=\[{}]", line) for line in lines):
         return f"a label file ({len(lines)} lines of names, no groups and no key=value)"
     return None

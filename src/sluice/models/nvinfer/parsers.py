@@ -98,7 +98,7 @@ def classify(
             values = values / values.sum()
         best = int(values.argmax())  # the first of equal ones, as nvinfer
         score = float(values[best])
-        if score > threshold and score > 0:
+        if values[best] > np.float32(threshold) and score > 0:
             names = labels[attribute] if attribute < len(labels) else ()
             label = names[best] if best < len(names) else None
             found.append(Classification(best, score, label, kind, attribute))
@@ -122,4 +122,4 @@ def segment(output: npt.NDArray[np.generic], threshold: float, *, channels_last:
     values = np.asarray(output.transpose(2, 0, 1) if channels_last else output, np.float32)
     best = values.argmax(axis=0)
     highest = np.take_along_axis(values, best[None], axis=0)[0]
-    return Segmentation(np.where(highest > threshold, best, -1).astype(np.int32), values, len(values))
+    return Segmentation(np.where(highest > np.float32(threshold), best, -1).astype(np.int32), values, len(values))

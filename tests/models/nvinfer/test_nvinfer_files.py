@@ -1,0 +1,160 @@
+"""Which file is run, the names of engines, and parse functions by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sluice.errors import ConfigurationError, ModelError
+from sluice.models.decoders import DECODERS
+from sluice.models.nvinfer import files
+from sluice.models.nvinfer.config import read_config
+from sluice.models.nvinfer.files import engine_name, network_file, saved_engine_name
+from sluice.models.nvinfer.functions import ANY, BOX_FUNCTIONS, DEEPSTREAM_YOLO, DETECTNET, box_parser
+from sluice.runtimes import NetworkInfo, TensorInfo
+
+
+def config_of(tmp_path, text):
+    path = tmp_path / "config.txt"
+    path.write_text(f"[property]\nnum-detected-classes=2\ncluster-mode=2\n{text}\n")
+    return read_config(path)
+
+
+@pytest.fixture()
+def both(tmp_path):
+    """A configuration with an ONNX file and an engine that are there."""
+    (tmp_path / "net.onnx").touch()
+    (tmp_path / "net.engine").touch()
+    return config_of(tmp_path, "onnx-file=net.onnx\nmodel-engine-file=net.engine")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"batch_size": 1, "network_mode": 0}, "/m/net.onnx_b1_gpu0_fp32.engine"),
+        ({"batch_size": 16, "network_mode": 2, "gpu": 1}, "/m/net.onnx_b16_gpu1_fp16.engine"),
+        ({"batch_size": 4, "network_mode": 1, "dla": 1}, "/m/net.onnx_b4_dla1_int8.engine"),
+        ({"batch_size": 1, "network_mode": 3}, "/m/net.onnx_b1_gpu0_best.engine"),
+    ],
+)
+def test_engines_are_named_as_nvinfer_names_them(arguments, name):
+    assert engine_name("/m/net.onnx", **arguments) == name
+
+
+def test_the_configurations_own_engine_name(tmp_path):
+    config = config_of(tmp_path, "onnx-file=net.onnx\nbatch-size=8\nnetwork-mode=2\ngpu-id=1")
+    assert saved_engine_name(config) == f"{tmp_path.resolve()}/net.onnx_b8_gpu1_fp16.engine"
+    config = config_of(tmp_path, "onnx-file=net.onnx\nenable-dla=1\nuse-dla-core=0")
+    assert saved_engine_name(config) == f"{tmp_path.resolve()}/net.onnx_b1_dla0_fp32.engine"
+    assert saved_engine_name(config_of(tmp_path, "model-engine-file=net.engine")) is None
+
+
+def test_without_tensorrt_the_onnx_file_is_run_and_that_is_said(both, monkeypatch):
+    monkeypatch.setattr(files, "engines_run", lambda: False)
+    path, note = network_file(both, "auto")
+    assert path.name == "net.onnx"
+    assert "is run by onnxruntime" in (note or "")
+    assert "net.engine: TensorRT is not used here" in (note or "")
+
+
+def test_with_tensorrt_the_engine_is_run(both, monkeypatch):
+    monkeypatch.setattr(files, "engines_run", lambda: True)
+    assert network_file(both, "auto")[0].name == "net.engine"
+    assert network_file(both, "onnxruntime")[0].name == "net.onnx"
+    (both.path.parent / "net.engine").unlink()
+    path, note = network_file(both, "auto")
+    assert path.name == "net.onnx"
+    assert "there is no such file" in (note or "")
+
+
+def test_a_runtime_that_is_named_decides(both):
+    assert network_file(both, "tensorrt")[0].name == "net.engine"
+    with pytest.raises(ConfigurationError, match="there is no runtime 'onnxrumtime'; did you mean 'onnxruntime'"):
+        network_file(both, "onnxrumtime")
+
+
+def test_an_engine_alone_needs_tensorrt(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "engines_run", lambda: False)
+    (tmp_path / "net.engine").touch()
+    with pytest.raises(ModelError, match="needs TensorRT, which is not here; name an onnx-file beside it"):
+        network_file(config_of(tmp_path, "model-engine-file=net.engine"), "auto")
+    with pytest.raises(ModelError, match=r"needs TensorRT.*net.onnx does not exist"):
+        network_file(config_of(tmp_path, "model-engine-file=net.engine\nonnx-file=net.onnx"), "auto")
+
+
+def test_missing_files_are_named_with_the_nearest(tmp_path):
+    (tmp_path / "yolox_s.onnx").touch()
+    with pytest.raises(ModelError, match=r"onnx-file .*yolo_s.onnx does not exist \(did you mean 'yolox_s.onnx'\?\)"):
+        network_file(config_of(tmp_path, "onnx-file=yolo_s.onnx"), "auto")
+
+
+def test_networks_of_old_releases_are_refused_by_key(tmp_path):
+    with pytest.raises(ConfigurationError, match="tlt-encoded-model can only be built by old releases"):
+        network_file(config_of(tmp_path, "tlt-encoded-model=net.etlt\ntlt-model-key=k"), "auto")
+
+
+def info_of(**outputs):
+    return NetworkInfo(
+        (TensorInfo("images", (None, 3, 416, 416), "float32"),),
+        tuple(TensorInfo(name, (None, *shape), "float32") for name, shape in outputs.items()),
+    )
+
+
+CELLS = 52 * 52 + 26 * 26 + 13 * 13
+YOLOX = info_of(output=(CELLS, 7))
+DECODED = info_of(output=(8400, 6))
+
+
+def parser_name(config, info, decoder=None):
+    return box_parser(config, info, 416, 416, decoder)[0]
+
+
+def test_the_parse_function_names_the_decoder(tmp_path):
+    config = config_of(tmp_path, "onnx-file=n\nparse-bbox-func-name=NvDsInferParseYolo")
+    assert parser_name(config, DECODED) == DEEPSTREAM_YOLO
+    assert parser_name(config, YOLOX) == "yolox"  # a plain export in place of DeepStream-Yolo's own
+    config = config_of(tmp_path, "onnx-file=n\nparse-bbox-func-name=NvDsInferParseCustomResnet")
+    assert parser_name(config, info_of(cov=(2, 26, 26), bbox=(8, 26, 26))) == DETECTNET
+
+
+def test_a_decoder_that_is_named_goes_before(tmp_path):
+    config = config_of(tmp_path, "onnx-file=n\nparse-bbox-func-name=NvDsInferParseOurOwn")
+    assert parser_name(config, YOLOX, "yolox") == "yolox"
+    assert parser_name(config, DECODED, DEEPSTREAM_YOLO) == DEEPSTREAM_YOLO
+    with pytest.raises(ConfigurationError, match="there is no decoder 'yolocks'"):
+        parser_name(config, YOLOX, "yolocks")
+
+
+def test_an_unknown_parse_function_says_which_decoder_to_name(tmp_path):
+    config = config_of(tmp_path, "onnx-file=n\nparse-bbox-func-name=NvDsInferParseYolox\ncustom-lib-path=lib/libown.so")
+    with pytest.raises(ConfigurationError) as caught:
+        parser_name(config, YOLOX)
+    message = str(caught.value)
+    assert "parse-bbox-func-name is 'NvDsInferParseYolox' (did you mean 'NvDsInferParseYolo'?)" in message
+    assert "lib/libown.so, which cannot be run here" in message
+    assert "model-options=decoder=yolox" in message
+    with pytest.raises(ConfigurationError, match="a model of your own in Python"):
+        parser_name(config, info_of(strange=(3, 5)))
+
+
+def test_outputs_that_a_known_function_would_not_take(tmp_path):
+    config = config_of(tmp_path, "onnx-file=n\nparse-bbox-func-name=NvDsInferParseYolo")
+    with pytest.raises(ModelError) as caught:
+        parser_name(config, info_of(strange=(3, 5)))
+    assert "deepstream-yolo: needs [batch, boxes, 6]" in str(caught.value)
+    assert "yolox: " in str(caught.value)
+
+
+def test_without_a_function_detectnet_or_advice(tmp_path):
+    with pytest.raises(ModelError, match=r"whose outputs have 'cov'.*model-options=decoder=yolox"):
+        parser_name(config_of(tmp_path, "onnx-file=n"), YOLOX)
+    config = config_of(tmp_path, "onnx-file=n")
+    masks = replace(config.properties, network_type=type(config.properties.network_type)(3))
+    with pytest.raises(ConfigurationError, match="network-type 3 has no parser of its own"):
+        parser_name(replace(config, properties=masks), YOLOX)
+
+
+def test_every_decoder_in_the_table_exists():
+    known = {*DECODERS, DETECTNET, DEEPSTREAM_YOLO, ANY}
+    assert {name for function in BOX_FUNCTIONS.values() for name in function.decoders} <= known
