@@ -13,7 +13,7 @@ from sluice.contract.bulk import read_objects
 from sluice.contract.metadata import UNTRACKED, BatchMeta, FrameMeta, Lease
 from sluice.contract.surface import SurfaceBatch
 from sluice.elements.guard import guarded
-from sluice.elements.infer_frames import _frame as frame_of
+from sluice.elements.infer_frames import frame_of
 
 if TYPE_CHECKING:
     from sluice.app.frame_queue import FrameQueue

@@ -19,17 +19,18 @@ from sluice.elements.guard import format_trace
 from sluice.elements.infer_properties import (
     BY_NAME,
     CHOICES,
-    Change,
     Settings,
     choice_fault,
     declarations,
     property_name,
 )
+from sluice.elements.infer_property import Change
 from sluice.elements.infer_state import IntervalCounter, RateLimit, Stats
 from sluice.elements.infer_swap import SwappingElement
 
 if TYPE_CHECKING:
     from sluice.elements.infer_calls import Results
+    from sluice.elements.infer_feed import Feed
     from sluice.elements.infer_frames import BatchReader
 
 NVMM_FORMATS = "{ NV12, RGBA, I420, RGB }"
@@ -67,6 +68,7 @@ class SluiceInfer(SwappingElement):
         self._stats = Stats()
         self._frame_number = 0
         self._reader: BatchReader | None = None
+        self._feed: Feed | None = None
 
     # Properties
 
@@ -109,14 +111,18 @@ class SluiceInfer(SwappingElement):
     # Start and stop
 
     def start(self) -> None:
+        from sluice.elements.infer_feed import Feed
+
         settings = Settings.from_values(self._values)
         self._stats = Stats()
         self._counter.reset()
         self._frame_number = 0
+        self._feed = Feed(settings.scope, settings.iou)
         self.start_model(settings)
 
     def stop(self) -> None:
         self.stop_model()
+        self._feed = None
 
     # Queries: what downstream can take is what this element can take, since the buffers go through
 
@@ -141,7 +147,13 @@ class SluiceInfer(SwappingElement):
             self._counter.reset()
         elif kind == INFER_INTERVAL_UPDATE:
             self.set_property("interval", (parse_control_event(event) or {})["interval"])
+        if self._feed is not None:
+            self._feed.on_event(event)
         return event
+
+    def on_flush(self) -> None:
+        if self._feed is not None:
+            self._feed.forget()
 
     def on_caps(self, caps: Gst.Caps) -> Gst.Caps:
         from sluice.elements.infer_frames import BatchReader
@@ -153,20 +165,20 @@ class SluiceInfer(SwappingElement):
         from sluice.contract.metadata import Lease
         from sluice.elements.infer_calls import call_model
 
-        settings, slot, stats, reader = self._settings, self._slot, self._stats, self._reader
+        settings, slot, stats, reader, feed = self._settings, self._slot, self._stats, self._reader, self._feed
         assert settings is not None
+        assert feed is not None
         assert slot is not None
         assert reader is not None
         metas = reader.metadata(buffer, self._frame_number, Lease())
         self._frame_number += 1
         if metas and slot.wants_sample:
             slot.offer(reader.open(buffer, metas[: settings.batch_size or None]))
-        if metas and slot.running and self._counter.wants(self._values["interval"]):
-            batch = reader.open(buffer, metas)
-            pending = slot.submit(lambda model: call_model(model, batch, settings, stats))
+        if metas and slot.running and (feed.secondary or self._counter.wants(self._values["interval"])):
+            batch = feed.open(metas, reader.surfaces(buffer))
+            pending = feed.submit(slot, batch, lambda model: call_model(model, batch, settings, stats))
             if pending is not None:
                 return pending
-            batch.release()  # the model was unloaded just now
         stats.count_batch(len(metas), skipped=len(metas))
         return None
 
@@ -181,7 +193,8 @@ class SluiceInfer(SwappingElement):
             outcome = "passed on without detections" if result.lost else "inferred again frame by frame"
             self._warn_of_model_error(result.error, outcome)
         objects = result.attach(settings.unique_id)
-        self._stats.count_batch(len(result), inferred=len(result) - result.lost, errors=result.lost, objects=objects)
+        frames = len(result.batch.metas)
+        self._stats.count_batch(frames, inferred=len(result) - result.lost, errors=result.lost, objects=objects)
         return True
 
     def _fail(self, error: BaseException) -> bool:

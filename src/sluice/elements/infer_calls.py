@@ -8,15 +8,17 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from sluice.elements.infer_frames import Batch
+from sluice.elements.infer_frames import OpenBatch
 from sluice.elements.infer_properties import Settings
 from sluice.elements.infer_state import Stats
 from sluice.errors import ModelError
-from sluice.models.attach import attach_detections
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.instance import ModelDefinition
 from sluice.models.loading import load_model
+
+#: Option of network models that has their raw outputs in the results.
+OUTPUTS_OPTION = ("output_tensor_meta", "true")
 
 
 def definition_of(settings: Settings) -> ModelDefinition:
@@ -30,7 +32,7 @@ def definition_of(settings: Settings) -> ModelDefinition:
         iou=settings.iou,
         max_detections=settings.max_detections,
         classes=settings.classes,
-        options=settings.options,
+        options=settings.options + ((OUTPUTS_OPTION,) if settings.scope.outputs else ()),
     )
 
 
@@ -55,12 +57,12 @@ class Results:
 
     Attributes:
         batch: the batch, for the metadata to write to.
-        found: one entry per frame, in the batch's order; None for a frame that got no result.
+        found: one entry per frame that the model was given, in the batch's order; None for one that got no result.
         labels: names of the classes, of the model that was called: another may be in its place when this is written.
         error: the exception that cost the frames their results; None when all have one.
     """
 
-    batch: Batch
+    batch: OpenBatch
     found: list[Detections | None]
     labels: tuple[str, ...]
     error: BaseException | None = None
@@ -74,15 +76,11 @@ class Results:
         return self.found.count(None)
 
     def attach(self, unique_id: int) -> int:
-        """Write the results into the batch's metadata and return the number of objects; see `attach_detections`."""
-        return sum(
-            attach_detections(meta, found, self.labels, unique_id, (frame.width, frame.height))
-            for meta, frame, found in zip(self.batch.metas, self.batch.frames, self.found, strict=True)
-            if found is not None
-        )
+        """Write the results into the batch's metadata and return the number of objects."""
+        return self.batch.attach(self.found, self.labels, unique_id)
 
 
-def call_model(model: Any, batch: Batch, settings: Settings, stats: Stats) -> Results:
+def call_model(model: Any, batch: OpenBatch, settings: Settings, stats: Stats) -> Results:
     """Call the model on a batch, in as many calls as ``batch-size`` asks for; never raises.
 
     A call with several frames that raises is repeated with each frame alone: that names the frame to blame, and the

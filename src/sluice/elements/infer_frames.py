@@ -6,6 +6,7 @@ made, or a single raw frame, which gets metadata of its own, written into the ve
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import gi
 import numpy as np
@@ -17,8 +18,10 @@ from sluice.contract import bulk
 from sluice.contract.batching import NVMM_FEATURE, SURFACE_FEATURE, memory_feature
 from sluice.contract.formats import FrameFormat
 from sluice.contract.metadata import UNTRACKED, BatchMeta, FrameMeta, Lease
-from sluice.contract.surface import SurfaceBatch
+from sluice.contract.surface import Surface, SurfaceBatch
 from sluice.errors import ContractError
+from sluice.models.attach import attach_detections
+from sluice.models.detections import Detections
 from sluice.models.frame import Frame, FrameObject
 
 NO_TIME = Gst.CLOCK_TIME_NONE
@@ -66,12 +69,16 @@ class BatchReader:
         Raises:
             ContractError: the surfaces do not fit the caps or the metadata, by name.
         """
+        return Batch(metas, self.surfaces(buffer))
+
+    def surfaces(self, buffer: Gst.Buffer) -> SurfaceBatch:
+        """Return the surfaces of a buffer; raises as `open`."""
         if self._raw is not None:
             surfaces = SurfaceBatch.of_raw(buffer, self._raw)
         else:
             surfaces = SurfaceBatch.of(buffer, None if self._compared else self._caps)
             self._compared = True
-        return Batch(metas, surfaces)
+        return surfaces
 
     @contextmanager
     def lend(self, buffer: Gst.Buffer, number: int) -> "Iterator[Batch]":
@@ -102,21 +109,25 @@ def _attach_single(buffer: Gst.Buffer, format: FrameFormat, number: int, lease: 
     return batch
 
 
-class Batch:
-    """The frames of one buffer, while they are in the element.
+class OpenBatch:
+    """What a model is to see of one buffer, while it is in the element; abstract.
 
     Attributes:
-        metas: metadata of the frames.
-        frames: the frames themselves, in the same order.
+        metas: metadata of the buffer's frames.
+        frames: what the model is given: the frames, or parts of them.
     """
 
-    def __init__(self, metas: Sequence[FrameMeta], surfaces: SurfaceBatch) -> None:
+    def __init__(self, metas: Sequence[FrameMeta], surfaces: SurfaceBatch, frames: list[Frame]) -> None:
         self._surfaces = surfaces
         self.metas = metas
-        self.frames = [_frame(meta, surfaces) for meta in metas]
+        self.frames = frames
 
     def __len__(self) -> int:
-        return len(self.metas)
+        return len(self.frames)
+
+    def attach(self, found: Sequence[Detections | None], labels: tuple[str, ...], unique_id: int) -> int:
+        """Write what the model found, None where it failed, into the metadata; return the number of objects."""
+        raise NotImplementedError
 
     def release(self) -> None:
         """End the hold on the pixels: their memory must not be shared when the buffer goes downstream."""
@@ -125,34 +136,71 @@ class Batch:
         self._surfaces.close()
 
 
-def _frame(meta: FrameMeta, surfaces: SurfaceBatch) -> Frame:
-    """Make the frame of one metadata: its surface is number ``batch_id`` of the batch."""
-    index, pts = meta.batch_id, meta.buf_pts
+class Batch(OpenBatch):
+    """The frames of one buffer, in the order of `metas`."""
+
+    def __init__(self, metas: Sequence[FrameMeta], surfaces: SurfaceBatch) -> None:
+        super().__init__(metas, surfaces, [frame_of(meta, surfaces) for meta in metas])
+
+    def attach(self, found: Sequence[Detections | None], labels: tuple[str, ...], unique_id: int) -> int:
+        return sum(
+            attach_detections(meta, result, labels, unique_id, (frame.width, frame.height))
+            for meta, frame, result in zip(self.metas, self.frames, found, strict=True)
+            if result is not None
+        )
+
+
+def surface_of(meta: FrameMeta, surfaces: SurfaceBatch) -> Surface:
+    """Return the surface of a frame: number ``batch_id`` of the batch.
+
+    Raises:
+        ContractError: there is no such surface.
+    """
+    index = meta.batch_id
     if index >= len(surfaces):
         raise ContractError(
             f"frame {meta.frame_num} of stream {meta.source_id} has batch_id {index}, "
             f"and the batch has {len(surfaces)} surfaces"
         )
+    return surfaces[index]
+
+
+def make_frame(meta: FrameMeta, surface: Surface, **more: Any) -> Frame:
+    """Make a frame of a surface, or of a part of one, and its metadata; `more` goes to `Frame`."""
+    pts = meta.buf_pts
     return Frame(
-        surfaces[index],
+        surface,
         stream=meta.source_id,
         number=meta.frame_num,
         pts=None if pts == NO_TIME else pts,
         ntp_timestamp=meta.ntp_timestamp,
-        objects=_objects(meta) if meta.num_objects else (),
+        **more,
     )
+
+
+def frame_of(meta: FrameMeta, surfaces: SurfaceBatch) -> Frame:
+    """Make the whole frame of one metadata, with the objects already on it.
+
+    Raises:
+        ContractError: the batch has no surface of that number.
+    """
+    return make_frame(meta, surface_of(meta, surfaces), objects=_objects(meta) if meta.num_objects else ())
 
 
 def _objects(meta: FrameMeta) -> Iterator[FrameObject]:
     """Yield the objects already on a frame, in the order in which they were added."""
     found = bulk.read_objects(meta)
-    for row, label in zip(found.rows[::-1], reversed(found.labels), strict=True):
-        left, top, width, height = row["box"].tolist()
-        yield FrameObject(
-            id=None if (number := int(row["object_id"])) == UNTRACKED else number,
-            label=label,
-            class_id=int(row["class_id"]),
-            score=float(row["confidence"]),
-            xyxy=(left, top, left + width, top + height),
-            angle=float(row["rotation"]),
-        )
+    return map(frame_object, found.rows[::-1], reversed(found.labels))
+
+
+def frame_object(row: Any, label: str) -> FrameObject:
+    """Return an object of `bulk.read_objects` as models see it."""
+    left, top, width, height = row["box"].tolist()
+    return FrameObject(
+        id=None if (number := int(row["object_id"])) == UNTRACKED else number,
+        label=label,
+        class_id=int(row["class_id"]),
+        score=float(row["confidence"]),
+        xyxy=(left, top, left + width, top + height),
+        angle=float(row["rotation"]),
+    )

@@ -5,7 +5,6 @@ Imports gi and the standard library only: it is read when GStreamer scans its pl
 
 import re
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 import gi
@@ -13,38 +12,12 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GLib, GObject, Gst
 
+from sluice.elements.infer_property import Change, Property
+from sluice.elements.infer_scope import SCOPE_PROPERTIES, Scope
 from sluice.errors import ConfigurationError
 
 #: Properties that take one of a few words.
 CHOICES = {"on-error": ("fail", "skip"), "swap-policy": ("beside", "in-place")}
-
-
-class Change(Enum):
-    """When a property that is set while the element runs takes effect."""
-
-    AT_START = "at the next start"
-    WITH_MODEL = "with the next change of model, or at the next start"
-    SWAPS = "it is the change of model"
-    AT_ONCE = "at once"
-
-
-@dataclass(frozen=True)
-class Property:
-    """One property: GObject's type, the default, the text that gst-inspect shows, the limits, when a change counts."""
-
-    name: str
-    type: Any
-    default: Any
-    blurb: str
-    limits: tuple[Any, ...] = ()
-    change: Change = Change.AT_START
-
-    def declaration(self) -> tuple[Any, ...]:
-        """Return the entry of ``__gproperties__``."""
-        at_start = self.change is Change.AT_START
-        mutable = Gst.PARAM_MUTABLE_READY if at_start else Gst.PARAM_MUTABLE_PLAYING
-        flags = GObject.ParamFlags.READWRITE | GObject.ParamFlags(mutable)
-        return (self.type, self.name, self.blurb, *self.limits, self.default, flags)
 
 
 PROPERTIES = (
@@ -155,6 +128,7 @@ PROPERTIES = (
         None,
         "Elements with the same id share one loaded model and its thread; they must agree on what defines it",
     ),
+    *SCOPE_PROPERTIES,
 )
 
 #: Names that other elements use for the same thing; setting one sets the property.
@@ -203,6 +177,7 @@ class Settings:
     unique_id: int
     batch_size: int
     instance_id: str | None
+    scope: Scope
 
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> "Settings":
@@ -232,6 +207,7 @@ class Settings:
             unique_id=values["unique-id"],
             batch_size=values["batch-size"],
             instance_id=values["model-instance-id"] or None,
+            scope=Scope.from_values(values),
         )
 
 

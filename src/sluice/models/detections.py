@@ -17,7 +17,8 @@ from sluice.models.whole import WholeFrame
 Index = npt.NDArray[np.bool_] | npt.NDArray[np.integer[Any]] | slice
 
 
-_NOT_ROWS = ("mask_threshold", "whole")
+NOT_ROWS = ("mask_threshold", "whole")
+"""Fields of `Detections` that have no row per object."""
 
 
 @dataclass(eq=False)
@@ -90,7 +91,7 @@ class Detections:
     def __getitem__(self, index: Index) -> Detections:
         """The rows that `index` (boolean mask, integer array or slice) picks, of every array that is there."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Detections(**{n: v if n in _NOT_ROWS else _pick(v, index, len(self)) for n, v in values.items()})
+        return Detections(**{n: v if n in NOT_ROWS else _pick(v, index, len(self)) for n, v in values.items()})
 
     def filter(
         self,

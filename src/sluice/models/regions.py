@@ -1,0 +1,77 @@
+"""Regions of interest per stream: from a line of text, or from nvdspreprocess's configuration file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from sluice.errors import ConfigurationError
+from sluice.models.nvinfer.document import read_document
+
+Box = tuple[float, float, float, float]
+Regions = dict[int, tuple[Box, ...]]
+
+_KEY = re.compile(r"^(?:roi-params-src-)?(\d+)$")
+_FORM = "left;top;width;height, four numbers for each region"
+
+
+def read_regions(text: str | None) -> Regions:
+    """Read the regions of each stream, in pixels of its surface: left, top, width, height.
+
+    Args:
+        text: ``STREAM=left;top;width;height;left;...``, one such entry per stream, separated by commas; the stream may
+            be written as nvdspreprocess does, ``roi-params-src-STREAM``. Or the path of nvdspreprocess's configuration
+            file, of which the ``roi-params-src-*`` of every group with ``process-on-roi=1`` count. Empty for none.
+
+    Raises:
+        ConfigurationError: naming what cannot be read, and what would be right.
+    """
+    if not text or not text.strip():
+        return {}
+    if "=" not in text:
+        return _of_file(Path(text))
+    entries = [entry.strip() for entry in text.split(",") if entry.strip()]
+    return _regions({key.strip(): value for key, _, value in (entry.partition("=") for entry in entries)}, "roi-params")
+
+
+def _of_file(path: Path) -> Regions:
+    found: Regions = {}
+    for name, group in read_document(path).groups.items():
+        values = {key: entry.text or "" for key, entry in group.items()}
+        if not name.startswith("group-") or values.get("process-on-roi", "0").strip() != "1":
+            continue
+        for stream, boxes in _regions(
+            {key: value for key, value in values.items() if key.startswith("roi-params-src-")}, f"{path} [{name}]"
+        ).items():
+            found[stream] = (*found.get(stream, ()), *boxes)
+    if not found:
+        raise ConfigurationError(
+            f"{path} has no region of interest: no group with process-on-roi=1 and roi-params-src-STREAM={_FORM}"
+        )
+    return found
+
+
+def _regions(entries: Mapping[str, str], place: str) -> Regions:
+    found: Regions = {}
+    for key, value in entries.items():
+        match = _KEY.match(key)
+        if match is None:
+            raise ConfigurationError(f"{place}: {key!r} is no stream; right is STREAM={_FORM}")
+        found[int(match[1])] = _boxes(value, f"{place}: stream {match[1]}")
+    return found
+
+
+def _boxes(value: str, place: str) -> tuple[Box, ...]:
+    words = [word.strip() for word in value.split(";") if word.strip()]
+    try:
+        numbers = [float(word) for word in words]
+    except ValueError:
+        raise ConfigurationError(f"{place} has {value!r}; right is {_FORM}") from None
+    if not numbers or len(numbers) % 4:
+        raise ConfigurationError(f"{place} has {len(numbers)} numbers; right is {_FORM}")
+    boxes = tuple((a, b, c, d) for a, b, c, d in zip(*[iter(numbers)] * 4, strict=True))
+    for box in boxes:
+        if min(box) < 0 or box[2] < 1 or box[3] < 1:
+            raise ConfigurationError(f"{place} has the region {box}; right are left, top from 0 and sizes from 1")
+    return boxes
