@@ -65,13 +65,14 @@ class Options:
 
     @property
     def runtime_name(self) -> str:
-        """What executes the model: a runtime for a network file, "python" for Python code, "none" without a model."""
-        from sluice.runtimes import FILES, choose_runtime
+        """What executes the model: a runtime or package for a file, "python" for Python code, "none" without one."""
+        from sluice.models.adapters import executor
+        from sluice.runtimes import FILES
 
         if self.model_name == "none":
             return "none"
         is_file = isinstance(self.model, str | Path) and Path(self.model).suffix.lower() in FILES
-        return choose_runtime(str(self.model), self.runtime) if is_file else "python"
+        return executor(str(self.model), self.runtime) if is_file else "python"
 
     def infer_properties(self, model: str) -> dict[str, Any]:
         """Return the properties of ``sluiceinfer``, with the model under the text that names it."""

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from sluice.errors import ConfigurationError, ModelError
+from sluice.models.adapters import adapter_class, adapter_for, is_torch_module, makes_torch_module
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.labels import read_labels
@@ -22,6 +23,7 @@ from sluice.models.model import AdaptedModel, as_model, check_options
 from sluice.models.network import NetworkModel
 from sluice.models.nvinfer import CONFIGURATIONS, is_configuration
 from sluice.runtimes import FILES, choose_runtime
+from sluice.runtimes.tensorrt_module import guard_tensorrt
 
 
 class NoModel:
@@ -65,9 +67,11 @@ def load_model(
     Args:
         spec: a registered name (see `MODELS`), the path of a network file (``.onnx``) or of a configuration file of
             nvinfer (``.txt``, ``.yml``), ``package.module:Class``, ``file.py:Class``, or ``file.py`` alone if it holds
-            exactly one model. Classes, functions and objects will do, see `as_model`.
+            exactly one model. Classes, functions and objects will do, see `as_model`; PyTorch modules too, see
+            `sluice.models.adapters.module`.
         labels: label file or the labels, in place of the model's own.
-        runtime: what executes a network file, see `sluice.runtimes.choose_runtime`.
+        runtime: what executes a file: see `sluice.runtimes.choose_runtime`, or "ultralytics" or "rfdetr" for those
+            packages' own pre- and post-processing.
         device: where it is executed: "auto", "cpu", "cuda:0", ...
         confidence: least score, 0..1; None leaves the model's own.
         iou: overlap above which the weaker of two boxes of one class goes, 0..1; None leaves the model's own.
@@ -90,8 +94,24 @@ def load_model(
         )
     if text not in MODELS and _is_network(text):
         return _network(text, labels, runtime, device, confidence, iou, max_detections, classes, options or {})
+    guard_tensorrt()  # for what the model's own code imports
+    found = _find(MODELS[text].target if text in MODELS else text)
+    if makes_torch_module(found):
+        from sluice.models.adapters.module import module_model
+
+        return module_model(
+            found,
+            text,
+            labels=labels,
+            device=device,
+            confidence=confidence,
+            iou=iou,
+            max_detections=max_detections,
+            classes=classes,
+            options=options,
+        )
     return as_model(
-        _find(MODELS[text].target if text in MODELS else text),
+        found,
         options,
         name=text,
         labels=read_labels(labels),
@@ -113,9 +133,12 @@ def _network(
     classes: Sequence[int | str] | None,
     options: Mapping[str, Any],
 ) -> AdaptedModel:
-    """A network file."""
-    choose_runtime(path, runtime)
-    return _of_file(NetworkModel, path, labels, runtime, device, confidence, iou, max_detections, classes, options)
+    """A network file, or one that another package runs."""
+    adapter = adapter_for(path, runtime)
+    if adapter is None:
+        choose_runtime(path, runtime)
+    target = NetworkModel if adapter is None else adapter_class(adapter)
+    return _of_file(target, path, labels, runtime, device, confidence, iou, max_detections, classes, options)
 
 
 def _of_file(
@@ -227,7 +250,8 @@ def _models_in(module: ModuleType) -> dict[str, Any]:
     objects = {n: v for n, v in public.items() if not inspect.isclass(v) and callable(getattr(v, "infer", None))}
     objects = {n: v for n, v in objects.items() if not inspect.ismodule(v)}
     functions = {n: v for n, v in own.items() if inspect.isfunction(v)}
-    return classes or objects or functions
+    modules = {n: v for n, v in own.items() if is_torch_module(v)}
+    return classes or objects or functions or modules
 
 
 def _models_text(module: ModuleType) -> str:

@@ -201,7 +201,7 @@ _REMEDIES = {
     TorchFile.ULTRALYTICS: "right is load_model(path), which runs it by Ultralytics' own package",
     TorchFile.RFDETR: "right is load_model(path), which runs it by the package rfdetr",
     TorchFile.CHECKPOINT: (
-        "right is to name the module's class, file.py:Class, with the option weights=PATH, or a file written by "
+        "right is to name the module's class, file.py:Class, with the option weights_file=PATH, or a file written by "
         "torch.jit.save or torch.export.save"
     ),
     TorchFile.OTHER: "right is a file written by torch.jit.save or torch.export.save",
