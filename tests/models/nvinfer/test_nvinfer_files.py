@@ -21,7 +21,7 @@ def config_of(tmp_path, text):
     return read_config(path)
 
 
-@pytest.fixture()
+@pytest.fixture
 def both(tmp_path):
     """A configuration with an ONNX file and an engine that are there."""
     (tmp_path / "net.onnx").touch()
