@@ -4,19 +4,15 @@ The checksum is taken three times: of the frame as it enters the mux, by the mod
 points to behind sluiceinfer. Streams of different size, format, rate and length go through batches of every size.
 """
 
-from collections import defaultdict
 from pathlib import Path
 
 import gi
 import pytest
 
 gi.require_version("Gst", "1.0")
+from frame_ledger import Ledger
 from gi.repository import Gst
-from hash_model import checksum
 
-from sluice.contract.metadata import BatchMeta, Lease
-from sluice.contract.provider import provider
-from sluice.contract.surface import SurfaceBatch
 from sluice.elements import register
 
 MODEL = Path(__file__).with_name("hash_model.py")
@@ -34,44 +30,6 @@ CLIPS = {
 }
 
 
-class Ledger:
-    """What entered the mux and what left sluiceinfer, per stream, as (timestamp, checksum)."""
-
-    def __init__(self) -> None:
-        self.entered = defaultdict(list)
-        self.left = defaultdict(list)
-        self.faults = []
-        self.batches = []
-
-    def enters(self, pad, info, stream):
-        buffer = info.get_buffer()
-        surface = SurfaceBatch.of_raw(buffer, pad.get_current_caps())[0]
-        self.entered[stream].append((buffer.pts, checksum(surface.host_planes())))
-        return Gst.PadProbeReturn.OK
-
-    def is_given(self, _pad, info):
-        self.batches.append(provider().find(info.get_buffer()))
-        return Gst.PadProbeReturn.OK
-
-    def leaves(self, _pad, info):
-        buffer = info.get_buffer()
-        surfaces = SurfaceBatch.of(buffer)
-        if provider().find(buffer) != self.batches.pop(0):
-            self.faults.append("the batch's metadata is another than the one that entered")
-        with Lease() as lease:
-            for frame in BatchMeta.of(buffer, lease).frames:
-                surface = surfaces[frame.batch_id]
-                (found,) = frame.objects
-                if found.class_id != checksum(surface.host_planes()):
-                    self.faults.append(f"stream {frame.source_id} frame {frame.frame_num}: metadata of other pixels")
-                if found.box != (0, 0, surface.width, surface.height):
-                    self.faults.append(f"stream {frame.source_id} frame {frame.frame_num}: box of another size")
-                if frame.frame_num != len(self.left[frame.source_id]):
-                    self.faults.append(f"stream {frame.source_id} frame {frame.frame_num}: out of order")
-                self.left[frame.source_id].append((frame.buf_pts, found.class_id))
-        return Gst.PadProbeReturn.OK
-
-
 def run(mux: str, infer: str, sources: list[str]) -> Ledger:
     """Run the sources through mux and model to EOS and return the ledger."""
     for name in ("sluicemux", "sluiceinfer"):
@@ -79,12 +37,7 @@ def run(mux: str, infer: str, sources: list[str]) -> Ledger:
     branches = " ".join(f"{source} ! identity name=in{i} ! m.sink_{i}" for i, source in enumerate(sources))
     pipeline = Gst.parse_launch(f"sluicemux name=m {mux} ! sluiceinfer name=infer {infer} ! fakesink {branches}")
     ledger = Ledger()
-    for i in range(len(sources)):
-        pad = pipeline.get_by_name(f"in{i}").get_static_pad("src")
-        pad.add_probe(Gst.PadProbeType.BUFFER, ledger.enters, i)
-    element = pipeline.get_by_name("infer")
-    element.get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, ledger.is_given)
-    element.get_static_pad("src").get_peer().add_probe(Gst.PadProbeType.BUFFER, ledger.leaves)
+    ledger.watch(pipeline, len(sources))
     pipeline.set_state(Gst.State.PLAYING)
     kinds = Gst.MessageType.EOS | Gst.MessageType.ERROR
     message = pipeline.get_bus().timed_pop_filtered(60 * Gst.SECOND, kinds)

@@ -5,7 +5,6 @@ would run to the end as a success. `guarded` posts an element error instead and 
 """
 
 import functools
-import traceback
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
@@ -14,7 +13,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GLib, Gst
 
-from sluice.errors import ConfigurationError, SluiceError
+from sluice.errors import ConfigurationError, SluiceError, format_trace
 
 # Pad templates are made when an element's module is imported, which needs GStreamer; within a plugin scan it is ready.
 if not Gst.is_initialized():
@@ -60,22 +59,6 @@ def _details(error: BaseException, stream: int | None, frame: int | None) -> Gst
     if frame is not None:
         fields.append(f"frame=(gint64){int(frame)}")
     return Gst.Structure.new_from_string(", ".join(["sluice-error", *fields]))
-
-
-def format_trace(error: BaseException) -> str:
-    """Return an exception's traceback as text, also while other threads parse Python.
-
-    Before 3.11.5, CPython's formatting itself can raise SystemError ("AST constructor recursion depth mismatch") when
-    two threads parse at the same time, which an error in a model must survive; the lines then lack the column marks.
-    """
-    try:
-        return "".join(traceback.format_exception(error))
-    except SystemError:
-        frames = traceback.walk_tb(error.__traceback__)
-        lines = [
-            f'  File "{frame.f_code.co_filename}", line {line}, in {frame.f_code.co_name}\n' for frame, line in frames
-        ]
-        return "".join(["Traceback (most recent call last):\n", *lines, f"{type(error).__name__}: {error}\n"])
 
 
 def guarded(failure: Any) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:

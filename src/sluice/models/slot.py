@@ -12,12 +12,11 @@ together.
 import logging
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
-from sluice.errors import ConfigurationError, ModelError
+from sluice.errors import ConfigurationError, ModelError, format_trace
 from sluice.models.instance import STOP_GRACE, ModelDefinition, ModelInstance
 from sluice.models.swap import Sample, SwapReport, SwapRequest, SwapStatus, clear_frames, status_of, text_of
 
@@ -35,7 +34,11 @@ Listener = Callable[[SwapReport], None]
 
 
 class _ModelLostError(ModelError):
-    """Neither the new model nor, again, the old one could be loaded."""
+    """Neither the new model nor, again, the old one could be loaded; `why` is what went wrong with the new one."""
+
+    def __init__(self, text: str, why: BaseException) -> None:
+        super().__init__(text)
+        self.why = why
 
 
 class _Swap:
@@ -175,7 +178,7 @@ class ModelSlot:
         except BaseException as error:
             old = self.definition.model
             text = f"{text_of(why)}; and {old}, which ran before, could not be loaded again: {text_of(error)}"
-            raise _ModelLostError(text) from error
+            raise _ModelLostError(text, why) from error
         self._replace(instance, self.definition)
 
     def _open(self, definition: ModelDefinition) -> ModelInstance | None:
@@ -282,10 +285,11 @@ def _report_of(error: BaseException, swap: _Swap) -> SwapReport:
     """Say how a swap failed."""
     if isinstance(error, CancelledError):
         return SwapReport(swap.request, SwapStatus.UNKNOWN, "the element stopped before the new model ran")
-    lost = isinstance(error, _ModelLostError)
-    reason = str(error) if lost else f"{swap.doing} raised {text_of(error)}"
-    trace = "".join(traceback.format_exception(error))
-    return SwapReport(swap.request, status_of(error, tried=swap.tried), reason, trace, lost)
+    trace = format_trace(error)
+    if isinstance(error, _ModelLostError):
+        return SwapReport(swap.request, status_of(error.why, tried=swap.tried), str(error), trace, lost=True)
+    reason = f"{swap.doing} raised {text_of(error)}"
+    return SwapReport(swap.request, status_of(error, tried=swap.tried), reason, trace)
 
 
 _shared: dict[str, ModelSlot] = {}

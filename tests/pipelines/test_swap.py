@@ -1,0 +1,407 @@
+"""sluiceinfer's model is replaced while streams run: every frame keeps its place and shows which model saw it."""
+
+import contextlib
+import gc
+import queue
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import gi
+import pytest
+
+gi.require_version("Gst", "1.0")
+from frame_ledger import Ledger
+from gi.repository import Gst
+from swap_models import Gated, OnceOnly, Versioned
+
+from sluice.contract import counters
+from sluice.elements import register
+
+SIZES = [("I420", 64, 48), ("NV12", 48, 32), ("GRAY8", 33, 21), ("RGB", 40, 30)]
+MODEL = "swap_models:Versioned"
+WAIT = 20
+
+
+class VersionLedger(Ledger):
+    """A ledger that also keeps which model saw each frame; None for a frame that none saw."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.versions = []
+
+    def detection(self, frame):
+        objects = list(frame.objects)
+        if frame.infer_done != (len(objects) == 2):
+            self.faults.append(f"stream {frame.source_id} frame {frame.frame_num}: infer_done {frame.infer_done}")
+        if not objects:
+            self.versions.append(None)
+            return None
+        found, label = sorted(objects, key=lambda o: -o.confidence)
+        self.versions.append(int(label.label.removeprefix("version ")))
+        return found
+
+
+class Stream:
+    """Four endless test streams through a mux and a sluiceinfer, at full speed."""
+
+    def __init__(self, infer: str, streams: int = 4, tail: str = "fakesink") -> None:
+        for name in ("sluicemux", "sluiceinfer"):
+            register(name)
+        branches = " ".join(
+            f"videotestsrc pattern=snow ! video/x-raw,format={form},width={w},height={h} ! "
+            f"identity name=in{i} ! m.sink_{i}"
+            for i, (form, w, h) in enumerate(SIZES[:streams])
+        )
+        self.pipeline = Gst.parse_launch(
+            f"sluicemux name=m batch-size={streams} ! sluiceinfer name=infer {infer} ! {tail} {branches}"
+        )
+        self.infer = self.pipeline.get_by_name("infer")
+        self.ledger = VersionLedger()
+        self.ledger.watch(self.pipeline, streams)
+        self.updates: queue.Queue[tuple[int, str]] = queue.Queue()
+        self.infer.connect("model-updated", lambda _element, status, path: self.updates.put((status, path)))
+
+    def __enter__(self) -> "Stream":
+        assert self.pipeline.set_state(Gst.State.PLAYING) != Gst.StateChangeReturn.FAILURE
+        assert self.updated() == (0, self.infer.get_property("model"))
+        self.flows()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pipeline.set_state(Gst.State.NULL)
+
+    def set(self, model: str, name: str = "model") -> None:
+        self.infer.set_property(name, model)
+
+    def updated(self) -> tuple[int, str]:
+        """The next that ``model-updated`` says."""
+        return self.updates.get(timeout=WAIT)
+
+    def swap(self, model: str) -> tuple[int, str]:
+        """Set a model and wait for what becomes of it."""
+        self.set(model)
+        return self.updated()
+
+    def flows(self, frames: int = 16) -> None:
+        """Wait until so many more frames have left."""
+        end, wanted = time.monotonic() + WAIT, len(self.ledger.versions) + frames
+        while len(self.ledger.versions) < wanted:
+            assert time.monotonic() < end, f"the stream stands still: {self.message(Gst.MessageType.ERROR, 0)}"
+            time.sleep(0.002)
+
+    def message(self, kind: Gst.MessageType, seconds: float = WAIT) -> Gst.Message | None:
+        return self.pipeline.get_bus().timed_pop_filtered(int(seconds * Gst.SECOND), kind)
+
+    def end(self) -> None:
+        """End the streams, wait until the last frame has left, and check that none is lost, repeated or mixed."""
+        self.pipeline.send_event(Gst.Event.new_eos())
+        message = self.message(Gst.MessageType.EOS | Gst.MessageType.ERROR)
+        assert message is not None, "no end"
+        assert message.type == Gst.MessageType.EOS, message.parse_error()
+        assert self.ledger.faults == []
+        assert self.ledger.left == self.ledger.entered
+
+    def seen(self) -> list[int]:
+        """Numbers of the models that saw frames; all frames must have been seen, by numbers that never go back."""
+        versions = self.ledger.versions
+        assert None not in versions
+        assert versions == sorted(versions)
+        return sorted(set(versions))
+
+
+@pytest.fixture(autouse=True)
+def count_from_zero():
+    Versioned.start()
+    Gated.gate.clear()
+    OnceOnly.loaded = False
+    yield
+    Gated.gate.set()
+
+
+def things() -> Counter:
+    """How many objects there are of the types that swaps make."""
+    gc.collect()
+    names = ("Versioned", "ModelInstance", "ModelSlot", "SwapRequest", "SwapReport", "Thread", "Future", "AdaptedModel")
+    return Counter(name for thing in gc.get_objects() if (name := type(thing).__name__) in names)
+
+
+def test_a_hundred_swaps_under_four_streams_at_full_speed():
+    with Stream(f"model={MODEL}") as stream:
+        before = counters.copies()
+        counted = []
+        for i in range(100):
+            assert stream.swap(MODEL) == (0, MODEL)
+            if i in (49, 99):
+                counted.append((things(), threading.active_count()))
+        stream.flows()
+        stream.end()
+        seen = stream.seen()
+        assert (seen[0], seen[-1]) == (0, 100)
+        assert len(seen) > 50  # a model may be replaced before a batch came for it
+        assert counters.copies() == before
+        at_fifty, at_hundred = counted
+        assert at_fifty[0]["Versioned"] <= 2
+        assert all(at_hundred[0][name] <= at_fifty[0][name] + 2 for name in at_hundred[0])
+        assert at_hundred[1] <= at_fifty[1] + 1
+    assert Versioned.alive() == 0
+
+
+@pytest.mark.parametrize("in_flight", [1, 8])
+def test_what_is_in_flight_belongs_to_the_model_it_was_given_to(in_flight):
+    Versioned.start(pause=0.003)
+    with Stream(f"model={MODEL} in-flight={in_flight}") as stream:
+        for _ in range(20):
+            assert stream.swap(MODEL) == (0, MODEL)
+        stream.end()
+        assert stream.seen()[-1] == 20
+
+
+def test_calls_of_fewer_frames_than_the_batch_has():
+    with Stream(f"model={MODEL} batch-size=3") as stream:
+        for _ in range(5):
+            assert stream.swap(MODEL) == (0, MODEL)
+        stream.end()
+        assert stream.seen()[-1] == 5
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "why"),
+    [
+        ("/nowhere/net.onnx", 1, "there is no model file '/nowhere/net.onnx'"),
+        ("swap_models:Missing", 1, "has no 'Missing'"),
+        ("swap_modls:Versioned", 1, "there is no Python module 'swap_modls'"),
+        ("", 1, "model is not set"),
+        ("swap_models:Unloadable", 1, "FileNotFoundError: weights.bin"),
+        ("swap_models:Cold", 10, "RuntimeError: the card is on fire"),
+        ("swap_models:TooBig", 9, "MemoryError: no room for 8000 bytes"),
+        ("swap_models:TooBigOnTheCard", 9, "CUDA out of memory"),
+        ("swap_models:OtherSize", 10, "the input is 1x1, the frame is 64x48"),
+        ("swap_models:Wordy", 4, "it is a str; right is Detections"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["beside", "in-place"])
+def test_a_model_that_fails_leaves_the_old_one_running(model, status, why, policy):
+    with Stream(f"model={MODEL} swap-policy={policy}") as stream:
+        assert stream.swap(model) == (status, model)
+        warning, _ = stream.message(Gst.MessageType.WARNING).parse_warning()
+        assert warning.message.startswith(f"{model} did not replace the model: ")
+        assert why in warning.message
+        assert warning.message.endswith(f"; {MODEL} goes on")
+        assert stream.infer.get_property("model") == MODEL
+        stream.flows()
+        assert stream.swap(MODEL) == (0, MODEL)
+        stream.flows()
+        stream.end()
+        if policy == "beside":
+            assert stream.seen()[0] == 0
+        assert stream.ledger.versions[-1] is not None
+        assert stream.message(Gst.MessageType.ERROR, 0) is None
+
+
+def test_the_bus_hears_of_every_change():
+    with Stream(f"model={MODEL}") as stream:
+        stream.swap("swap_models:Wordy")
+        heard = []
+        while (message := stream.message(Gst.MessageType.ELEMENT, 0)) is not None:
+            structure = message.get_structure()
+            if structure.get_name() == "model-updated":
+                heard.append(tuple(structure.get_value(field) for field in ("status", "path", "reason")))
+    assert heard[0] == (0, MODEL, "")
+    assert heard[1][:2] == (4, "swap_models:Wordy")
+    assert "right is Detections" in heard[1][2]
+
+
+def test_the_properties_name_the_model_that_runs():
+    with Stream(f"model={MODEL}") as stream:
+        told = []
+        stream.infer.connect("notify::model-engine-file", lambda e, _: told.append(e.get_property("model-engine-file")))
+        stream.set("swap_models:Gated", name="model-engine-file")
+        assert stream.infer.get_property("model") == stream.infer.get_property("model-engine-file") == MODEL
+        Gated.gate.set()
+        assert stream.updated() == (0, "swap_models:Gated")
+        names = ("model", "model-engine", "model-path", "model-engine-file")
+        assert {stream.infer.get_property(name) for name in names} == {"swap_models:Gated"}
+        assert told[-1] == "swap_models:Gated"
+        assert stream.infer.get_property("stats").get_string("model") == "swap_models:Gated"
+
+
+def test_a_second_change_while_one_is_in_progress_is_refused():
+    with Stream(f"model={MODEL}") as stream:
+        stream.set("swap_models:Gated")
+        assert stream.swap("swap_models:Other") == (10, "swap_models:Other")
+        warning, _ = stream.message(Gst.MessageType.WARNING).parse_warning()
+        assert "the change to swap_models:Gated is still in progress" in warning.message
+        Gated.gate.set()
+        assert stream.updated() == (0, "swap_models:Gated")
+
+
+def test_labels_and_options_set_before_go_with_the_new_model(tmp_path):
+    names = tmp_path / "labels.txt"
+    names.write_text("version 77\n")
+    with Stream(f"model={MODEL}") as stream:
+        stream.infer.set_property("labels", str(names))
+        warning, _ = stream.message(Gst.MessageType.WARNING).parse_warning()
+        assert (
+            "labels was set while the element runs; it takes effect after the next change of model" in warning.message
+        )
+        stream.flows()
+        assert stream.swap(MODEL) == (0, MODEL)
+        stream.flows()
+        stream.end()
+        assert stream.seen() == [0, 77]
+
+
+def test_the_next_start_begins_with_the_model_that_ran():
+    stream = Stream(f"model={MODEL}")
+    with stream:
+        stream.swap("swap_models:Wordy")
+        Gated.gate.set()
+        assert stream.swap("swap_models:Gated") == (0, "swap_models:Gated")
+    stream.updates = queue.Queue()
+    assert stream.pipeline.set_state(Gst.State.READY) == Gst.StateChangeReturn.SUCCESS
+    assert stream.updated() == (0, "swap_models:Gated")
+    stream.pipeline.set_state(Gst.State.NULL)
+
+
+# Without a model in between
+
+
+def test_in_place_frames_pass_unseen_while_there_is_no_model():
+    with Stream(f"model={MODEL} swap-policy=in-place") as stream:
+        stream.set("swap_models:Gated")
+        stream.flows(80)
+        Gated.gate.set()
+        assert stream.updated() == (0, "swap_models:Gated")
+        stream.flows()
+        stream.end()
+        counted = stream.infer.get_property("stats")
+        seen = [version for version in stream.ledger.versions if version is not None]
+        skipped = len(stream.ledger.versions) - len(seen)
+        assert counted.get_uint64("skipped").value == skipped >= 16
+        assert counted.get_uint64("inferred").value == len(seen)
+        assert (seen[0], seen[-1]) == (0, 1)
+        assert seen == sorted(seen)
+
+
+def test_in_place_an_old_model_that_cannot_come_back_ends_the_stream():
+    with Stream("model=swap_models:OnceOnly swap-policy=in-place") as stream:
+        assert stream.swap("swap_models:Cold") == (10, "swap_models:Cold")
+        error, _ = stream.message(Gst.MessageType.ERROR).parse_error()
+        assert (
+            "there is no model any more: RuntimeError: the card is on fire; and swap_models:OnceOnly" in error.message
+        )
+        assert "could not be loaded again: OSError: the weights were deleted" in error.message
+
+
+def test_from_none_to_a_model_and_back():
+    with Stream("model=none") as stream:
+        assert stream.swap(MODEL) == (0, MODEL)
+        stream.flows()
+        assert stream.swap("none") == (0, "none")
+        stream.flows()
+        stream.end()
+        versions = stream.ledger.versions
+        assert versions[0] is versions[-1] is None
+        assert set(versions) == {None, 0}
+
+
+def test_a_wrong_policy_is_refused_by_name():
+    stream = Stream(f"model={MODEL} swap-policy=sideways")
+    assert stream.pipeline.set_state(Gst.State.READY) == Gst.StateChangeReturn.FAILURE
+    error, _ = stream.message(Gst.MessageType.ERROR).parse_error()
+    assert "swap-policy is 'sideways'; it can be 'beside' or 'in-place'" in error.message
+    stream.pipeline.set_state(Gst.State.NULL)
+
+
+# Ends
+
+
+@pytest.mark.parametrize("policy", ["beside", "in-place"])
+def test_a_stop_overtakes_a_change_and_says_so(policy):
+    with Stream(f"model={MODEL} swap-policy={policy}") as stream:
+        stream.set("swap_models:Gated")
+        stream.flows()
+        began = time.monotonic()
+        stream.pipeline.set_state(Gst.State.NULL)
+        assert time.monotonic() - began < 2
+        assert stream.updated() == (10, "swap_models:Gated")
+        assert stream.infer.get_property("model") == MODEL
+        Gated.gate.set()
+        with contextlib.suppress(queue.Empty):
+            pytest.fail(f"another report: {stream.updates.get(timeout=0.2)}")
+
+
+def test_a_change_asked_for_at_the_end_of_the_stream():
+    with Stream(f"model={MODEL}") as stream:
+        stream.set("swap_models:Gated")
+        stream.end()
+        assert stream.seen() == [0]
+        Gated.gate.set()
+        stream.pipeline.set_state(Gst.State.NULL)
+        assert stream.updated() == (10, "swap_models:Gated")  # no frame came that it could have been tried on
+
+
+@pytest.mark.parametrize("seconds", [0, 0.001, 0.005, 0.02])
+def test_stops_at_any_moment_of_a_change_leave_no_thread(seconds):
+    for policy in ("beside", "in-place"):
+        with Stream(f"model={MODEL} swap-policy={policy}") as stream:
+            stream.set(MODEL)
+            time.sleep(seconds)
+        status, path = stream.updated()
+        assert status in (0, 10)
+        assert path == MODEL
+    end = time.monotonic() + WAIT
+    while names := [t.name for t in threading.enumerate() if t.name.startswith(("model ", "swap "))]:
+        assert time.monotonic() < end, names
+        time.sleep(0.01)
+
+
+def test_the_element_is_finalised_after_swaps():
+    stream = Stream(f"model={MODEL}")
+    with stream:
+        stream.swap(MODEL)
+    gone = []
+    stream.infer.weak_ref(lambda: gone.append(True))
+    stream.pipeline = stream.infer = None
+    del stream
+    gc.collect()
+    gc.collect()
+    assert gone == [True]
+
+
+# Shared
+
+
+def test_elements_that_share_a_model_swap_together():
+    shared = f"sluiceinfer name=second model={MODEL} model-instance-id=twins"
+    tail = f"fakesink videotestsrc ! video/x-raw,width=32,height=32 ! {shared} ! fakesink"
+    with Stream(f"model={MODEL} model-instance-id=twins", tail=tail) as stream:
+        second = stream.pipeline.get_by_name("second")
+        heard: queue.Queue[tuple[int, str]] = queue.Queue()
+        second.connect("model-updated", lambda _element, status, path: heard.put((status, path)))
+        Gated.gate.set()
+        assert stream.swap("swap_models:Wordy")[0] == 4
+        assert stream.swap("swap_models:Gated") == (0, "swap_models:Gated")
+        assert heard.get(timeout=WAIT) == (0, "swap_models:Gated")
+        assert heard.empty()  # a failed change is reported by the element that asked for it
+        assert second.get_property("model") == stream.infer.get_property("model") == "swap_models:Gated"
+        second.set_property("model", MODEL)
+        assert stream.updated() == heard.get(timeout=WAIT) == (0, MODEL)
+        stream.flows()
+
+
+def test_a_file_is_read_again(tmp_path):
+    """Setting the same path once more loads what the file holds by then."""
+    path = tmp_path / "mine.py"
+    text = (Path(__file__).with_name("swap_models.py")).read_text()
+    path.write_text(text)
+    with Stream(f"model={path}:Versioned") as stream:
+        path.write_text(text.replace('f"version {self.version}"', '"version 5"'))
+        sys.dont_write_bytecode = True
+        assert stream.swap(f"{path}:Versioned") == (0, f"{path}:Versioned")
+        stream.flows()
+        stream.end()
+        assert stream.seen() == [0, 5]
