@@ -23,6 +23,7 @@ from sluice.elements.infer_properties import (
     choice_fault,
     declarations,
     property_name,
+    values_of_configuration,
 )
 from sluice.elements.infer_property import Change
 from sluice.elements.infer_state import IntervalCounter, RateLimit, Stats
@@ -69,6 +70,7 @@ class SluiceInfer(SwappingElement):
         self._frame_number = 0
         self._reader: BatchReader | None = None
         self._feed: Feed | None = None
+        self._given: set[str] = set()  # properties that were set, which go before a configuration file
 
     # Properties
 
@@ -87,6 +89,7 @@ class SluiceInfer(SwappingElement):
             self.warn(f"{choice_fault(name, value)}; it stays {self._values[name]!r}")
             return
         self._values[name] = value
+        self._given.add(name)
         if name != spec.name:
             self.notify(name)
         if running and change is not Change.AT_ONCE:
@@ -113,6 +116,7 @@ class SluiceInfer(SwappingElement):
     def start(self) -> None:
         from sluice.elements.infer_feed import Feed
 
+        self._values.update(values_of_configuration(self._values["model"], self._given))
         settings = Settings.from_values(self._values)
         self._stats = Stats()
         self._counter.reset()
@@ -175,7 +179,7 @@ class SluiceInfer(SwappingElement):
         if metas and slot.wants_sample:
             slot.offer(reader.open(buffer, metas[: settings.batch_size or None]))
         if metas and slot.running and (feed.secondary or self._counter.wants(self._values["interval"])):
-            batch = feed.open(metas, reader.surfaces(buffer))
+            batch = feed.open(slot, metas, reader.surfaces(buffer))
             pending = feed.submit(slot, batch, lambda model: call_model(model, batch, settings, stats))
             if pending is not None:
                 return pending

@@ -17,7 +17,7 @@ from sluice.elements.infer_scope import Scope
 from sluice.errors import ConfigurationError
 from sluice.models.attach import attach_detections
 from sluice.models.attach_whole import attach_whole
-from sluice.models.crops import Region, merge, region_of, to_picture
+from sluice.models.crops import Region, clipped, merge, region_of, to_picture
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.regions import Regions
@@ -33,6 +33,7 @@ class Target:
         address: its metadata.
         region: the pixels that the model is given.
         size: width and height of the surface.
+        area: of its box in square pixels.
         known: its history; None for an object without an id.
     """
 
@@ -40,6 +41,7 @@ class Target:
     address: int
     region: Region
     size: tuple[int, int]
+    area: float
     known: Seen | None
 
     @property
@@ -82,10 +84,10 @@ class ObjectBatch(OpenBatch):
             object_id = int(row["object_id"])
             if region is None or (scope.asynchronous and object_id == UNTRACKED):
                 continue
-            known, now = None, True
+            known, now, area = None, True, float(row["box"][2] * row["box"][3])
             if object_id != UNTRACKED:
-                known, now = self._history.look(stream, object_id, float(row["box"][2] * row["box"][3]), number)
-            target = Target(meta, int(row["address"]), region, size, known)
+                known, now = self._history.look(stream, object_id, area, number)
+            target = Target(meta, int(row["address"]), region, size, area, known)
             if not now or scope.asynchronous:
                 self.cached.append(target)
             if now:
@@ -117,7 +119,8 @@ class ObjectBatch(OpenBatch):
         if result is None:
             self._history.failed(target.known)
         else:
-            self._history.store(target.known, lasting_part(result), labels, lasting=lasts(result))
+            last = lasting_part(result)
+            self._history.store(target.known, last, labels, area=target.area, lasting=lasts(result))
 
     def attach_cached(self, unique_id: int) -> None:
         """Attach the last results to the objects that are not inferred this time."""
@@ -181,7 +184,9 @@ class _Part:
 class RegionBatch(OpenBatch):
     """The regions of interest of one buffer's frames; a frame of a stream without any is given whole."""
 
-    def __init__(self, metas: Sequence[FrameMeta], surfaces: SurfaceBatch, regions: Regions, iou: float) -> None:
+    def __init__(
+        self, metas: Sequence[FrameMeta], surfaces: SurfaceBatch, regions: Regions, iou: float, *, clip: bool = True
+    ) -> None:
         """Cut the regions out.
 
         Args:
@@ -189,11 +194,12 @@ class RegionBatch(OpenBatch):
             surfaces: its surfaces.
             regions: left, top, width, height of the regions of each stream.
             iou: overlap above which the weaker of two boxes of a class, of two regions, is dropped.
+            clip: whether boxes are cut at the edge of their region.
 
         Raises:
             ConfigurationError: a region lies outside the stream's picture.
         """
-        self._iou = iou
+        self._iou, self._clip = iou, clip
         self._parts: list[_Part] = []
         frames: list[Frame] = []
         for meta in metas:
@@ -234,10 +240,13 @@ class RegionBatch(OpenBatch):
         meta, size = parts[0].meta, parts[0].size
         if parts[0].region is None:
             return attach_detections(meta, given[0][1], labels, unique_id, size)
-        moved = [(part.region, to_picture(result, part.region)) for part, result in given if part.region is not None]
+        moved = [(part.region, self._moved(result, part.region)) for part, result in given if part.region is not None]
         objects = attach_detections(meta, merge([result for _, result in moved], self._iou), labels, unique_id, size)
         for region, result in moved:
             if result.whole is not None:
                 left, top, width, height = map(float, region)
                 objects += attach_whole(meta, result.whole, labels, unique_id, (left, top, width, height))
         return objects
+
+    def _moved(self, result: Detections, region: Region) -> Detections:
+        return to_picture(clipped(result, region[2:]) if self._clip else result, region)

@@ -50,17 +50,26 @@ class Feed:
         self._late: Results | None = None
         self.secondary = scope.secondary
 
-    def open(self, metas: Sequence[FrameMeta], surfaces: SurfaceBatch) -> OpenBatch:
+    def open(self, slot: ModelSlot, metas: Sequence[FrameMeta], surfaces: SurfaceBatch) -> OpenBatch:
         """Return the batch that the model is given of a buffer.
+
+        Args:
+            slot: where the model is.
+            metas: the buffer's frames.
+            surfaces: its surfaces.
 
         Raises:
             ConfigurationError: a region lies outside a stream's picture.
             ContractError: the surfaces do not fit the metadata.
         """
+        if slot.definition != self._definition:
+            # What another model said of an object does not hold any more.
+            self._definition = slot.definition
+            self._history.clear()
         if self.secondary:
             return ObjectBatch(metas, surfaces, self._scope, self._history)
         if self._regions:
-            return RegionBatch(metas, surfaces, self._regions, self._iou)
+            return RegionBatch(metas, surfaces, self._regions, self._iou, clip=self._scope.clip)
         return Batch(metas, surfaces)
 
     def submit(self, slot: ModelSlot, batch: OpenBatch, call: Callable[[Any], Results]) -> "Future[Results] | None":
@@ -74,10 +83,6 @@ class Feed:
         Returns:
             The results to come; None where frames were to be inferred and no model is loaded.
         """
-        if slot.definition != self._definition:
-            # What another model said of an object does not hold any more.
-            self._definition = slot.definition
-            self._history.clear()
         if not isinstance(batch, ObjectBatch):
             pending = slot.submit(call)
             if pending is None:

@@ -66,17 +66,21 @@ class History:
                 known.area, known.inferred = area, frame
             return known, again
 
-    def store(self, known: Seen, result: WholeFrame | None, labels: tuple[str, ...], *, lasting: bool) -> None:
+    def store(
+        self, known: Seen, result: WholeFrame | None, labels: tuple[str, ...], *, area: float, lasting: bool
+    ) -> None:
         """Put what lasts of an answer in the place of the last one.
 
         Args:
             known: the object.
+            area: of its box when it was given to the model.
             result: what may be attached again; None for nothing.
             labels: the model's labels.
             lasting: whether the answer holds for the object rather than for the picture.
         """
         with self._lock:
             known.result, known.labels, self._lasting = result, labels, lasting
+            known.area = known.area or area  # a later frame may have been refused while this answer was on its way
 
     def failed(self, known: Seen) -> None:
         """Let an object for which the model gave no answer be inferred on its next frame."""

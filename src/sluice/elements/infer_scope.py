@@ -78,6 +78,12 @@ SCOPE_PROPERTIES = (
         "given whole. Default: none",
     ),
     Property(
+        "clip-object-outside-roi",
+        bool,
+        True,
+        "With roi-params: boxes that reach over their region are cut at its edge",
+    ),
+    Property(
         "output-tensor-meta",
         bool,
         False,
@@ -99,6 +105,7 @@ class Scope:
         interval: frames after which a tracked object is inferred again; None as the results have it.
         asynchronous: buffers do not wait.
         regions: text of the property roi-params.
+        clip: boxes are cut at the edge of their region.
         outputs: raw outputs are attached.
     """
 
@@ -110,6 +117,7 @@ class Scope:
     interval: int | None = None
     asynchronous: bool = False
     regions: str | None = None
+    clip: bool = True
     outputs: bool = False
 
     @classmethod
@@ -133,6 +141,7 @@ class Scope:
             interval=None if values["secondary-reinfer-interval"] < 0 else values["secondary-reinfer-interval"],
             asynchronous=values["classifier-async-mode"],
             regions=values["roi-params"] or None,
+            clip=values["clip-object-outside-roi"],
             outputs=values["output-tensor-meta"],
         )
         if scope.asynchronous and not scope.secondary:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluice.errors import ModelError
-from sluice.models.attach import box_masks
+from sluice.models.attach import MASK_EDGE, box_masks, masks_of, on_surface
 from sluice.models.detections import NOT_ROWS, Detections
 from sluice.models.nvinfer.input import source_rectangle
 from sluice.models.whole import WholeFrame
@@ -52,7 +52,7 @@ def to_picture(found: Detections, region: Region) -> Detections:
     origin = np.array([region.left, region.top], np.float32)
     box_cells, threshold = found.box_masks, found.mask_threshold
     if found.masks is not None:
-        box_cells, threshold = box_masks(found.masks, _ltwh(found.xyxy)), 0.5
+        box_cells, threshold = box_masks(found.masks, _ltwh(found.xyxy)), MASK_EDGE
     return replace(
         found,
         xyxy=found.xyxy + np.tile(origin, 2),
@@ -62,6 +62,20 @@ def to_picture(found: Detections, region: Region) -> Detections:
         mask_threshold=threshold,
         whole=None if found.whole is None else _whole_to_picture(found.whole, origin),
     )
+
+
+def clipped(found: Detections, size: tuple[int, int]) -> Detections:
+    """Detections cut at the edge of a picture of this size, with their masks; see `on_surface`.
+
+    Args:
+        found: validated detections in pixels of the picture.
+        size: its width and height.
+    """
+    kept, boxes = on_surface(found, size)
+    threshold = kept.mask_threshold if kept.masks is None else MASK_EDGE
+    masks, boxes = masks_of(kept, boxes), boxes.copy()
+    boxes[:, 2:] += boxes[:, :2]
+    return replace(kept, xyxy=boxes, masks=None, box_masks=masks, mask_threshold=threshold)
 
 
 def merge(parts: Sequence[Detections], iou: float) -> Detections:
