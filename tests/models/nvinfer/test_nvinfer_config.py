@@ -191,6 +191,14 @@ def test_wrong_values(tmp_path, line, parts):
         assert part in message
 
 
+def test_what_goes_before_the_file_is_checked_with_it(tmp_path):
+    path = tmp_path / "config.txt"
+    path.write_text(DETECTOR)
+    assert read_config(path, {"batch_size": 8}).properties.batch_size == 8
+    with pytest.raises(ConfigurationError, match=r"output-instance-mask is 1 with cluster-mode 2"):
+        read_config(path, {"output_instance_mask": True})
+
+
 def test_instance_segmentation_needs_no_clustering(tmp_path):
     message = error_of(tmp_path, DETECTOR + "network-type=3\n")
     assert "line 4" in message

@@ -51,8 +51,12 @@ def detects(kind: NetworkType) -> bool:
     return kind in (NetworkType.DETECTOR, NetworkType.INSTANCE_SEGMENTATION)
 
 
-def read_config(path: str | Path) -> NvinferConfig:
+def read_config(path: str | Path, overrides: Mapping[str, Any] | None = None) -> NvinferConfig:
     """Read a configuration file of nvinfer, in either form. The files that it names need not exist.
+
+    Args:
+        path: the file.
+        overrides: fields of `Properties` with values that go before the file's, already of the right type.
 
     Raises:
         ConfigurationError: it is no such file, or a value is wrong; names file, line, group, key and what is right.
@@ -61,7 +65,7 @@ def read_config(path: str | Path) -> NvinferConfig:
     warnings: list[str] = []
     entries = document.groups["property"]
     properties = _typed(Properties(), entries, "property", document, warnings)
-    properties = _settle(properties, entries, document, warnings)
+    properties = replace(_settle(properties, entries, document, warnings), **(overrides or {}))
     classes = _classes(properties, document, warnings)
     _check(properties, classes, document)
     if properties.network_type is NetworkType.DETECTOR and properties.cluster_mode is ClusterMode.GROUP_RECTANGLES:

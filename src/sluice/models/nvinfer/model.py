@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,6 +63,8 @@ class NvinferModel:
         confidence: in place of every pre-cluster-threshold, and of classifier-threshold.
         iou: in place of every nms-iou-threshold.
         decoder: what reads the boxes, in place of the parse function; ``sluice models`` lists them.
+        output_tensor_meta: give the raw outputs too, even if the file does not ask for them.
+        overrides: fields of `sluice.models.nvinfer.keys.Properties` with values that go before the file's.
 
     Attributes:
         config: the file's content.
@@ -82,8 +84,11 @@ class NvinferModel:
         confidence: float | None = None,
         iou: float | None = None,
         decoder: str | None = None,
+        output_tensor_meta: bool = False,
+        overrides: Mapping[str, Any] | None = None,
     ) -> None:
-        self.config = _with_thresholds(read_config(path), confidence, iou)
+        changes = {**({"output_tensor_meta": True} if output_tensor_meta else {}), **(overrides or {})}
+        self.config = _with_thresholds(read_config(path, changes), confidence, iou)
         self.labels: tuple[str, ...] = ()
         self._runtime, self._device, self._decoder = runtime, device, decoder
         self._given_labels = read_labels(labels)
