@@ -23,7 +23,6 @@ from sluice.elements.infer_properties import (
     choice_fault,
     declarations,
     property_name,
-    values_of_configuration,
 )
 from sluice.elements.infer_property import Change
 from sluice.elements.infer_state import IntervalCounter, RateLimit, Stats
@@ -70,7 +69,6 @@ class SluiceInfer(SwappingElement):
         self._frame_number = 0
         self._reader: BatchReader | None = None
         self._feed: Feed | None = None
-        self._given: set[str] = set()  # properties that were set, which go before a configuration file
 
     # Properties
 
@@ -89,7 +87,6 @@ class SluiceInfer(SwappingElement):
             self.warn(f"{choice_fault(name, value)}; it stays {self._values[name]!r}")
             return
         self._values[name] = value
-        self._given.add(name)
         if name != spec.name:
             self.notify(name)
         if running and change is not Change.AT_ONCE:
@@ -116,7 +113,6 @@ class SluiceInfer(SwappingElement):
     def start(self) -> None:
         from sluice.elements.infer_feed import Feed
 
-        self._values.update(values_of_configuration(self._values["model"], self._given))
         settings = Settings.from_values(self._values)
         self._stats = Stats()
         self._counter.reset()

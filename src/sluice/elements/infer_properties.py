@@ -25,7 +25,8 @@ PROPERTIES = (
         "model",
         str,
         None,
-        "The model: a file (net.onnx), a registered name (people), package.module:Class or file.py:Class; "
+        "The model: a file (net.onnx), a configuration file of nvinfer (pgie.txt or .yml), a registered name (people), "
+        "package.module:Class or file.py:Class; "
         "'none' passes frames on without inference. Set while running, it loads beside the model that runs and takes "
         "its place between two batches; the signal model-updated says how that ended",
         change=Change.SWAPS,
