@@ -47,7 +47,12 @@ class Progress:
 
 
 class Job:
-    """One run of one graph. Its thread is a daemon: what hangs can't keep the process from ending."""
+    """One run of one graph. Its thread is a daemon: what hangs can't keep the process from ending.
+
+    Attributes:
+        queue: frames for a program that iterates, or None.
+        started: whether all elements were started.
+    """
 
     def __init__(self, sources: list[Source], options: Options, iterated: bool) -> None:
         """Build the graph; raises ConfigurationError as `Graph` does."""
@@ -69,6 +74,7 @@ class Job:
                 stream.output = str(branch.path)
         self._fatal: SluiceError | None = None
         self._ended_ends: set[int] = set()
+        self.started = False
         self._stop = threading.Event()
         self._done = threading.Event()
         self._started = time.monotonic()
@@ -84,18 +90,24 @@ class Job:
             SluiceError: an element could not be started; a source that could not is a failed stream instead.
         """
         self._started = time.monotonic()
-        pipeline = self._graph.pipeline
-        if pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE:
-            message = pipeline.get_bus().timed_pop_filtered(0, Gst.MessageType.ERROR)
-            error = _as_exception(message) if message else SluiceError("the pipeline could not be started")
+        try:
+            self._start_elements()
+        except BaseException as error:  # an interruption too
             self._summary.errors.append(str(error))
             self._graph.close()
             self._done.set()
-            raise error
+            raise
+        self.started = True
+        self._thread.start()
+
+    def _start_elements(self) -> None:
+        pipeline = self._graph.pipeline
+        if pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE:
+            message = pipeline.get_bus().timed_pop_filtered(0, Gst.MessageType.ERROR)
+            raise _as_exception(message) if message else SluiceError("the pipeline could not be started")
         for index in range(len(self._streams)):
             if not self._graph.add_source(index):
                 self._fail(index, None)
-        self._thread.start()
 
     def wait(self) -> None:
         """Wait for the end; a KeyboardInterrupt gets through.
@@ -173,7 +185,8 @@ class Job:
         if place is None or (place[0] == "branch" and self._graph.tiled):
             self._fatal = _as_exception(message)
         elif place[0] == "source":
-            self._fail(place[1], message)
+            if not (self._summary.stopped or self._graph.sources[place[1]].ended_on_request):
+                self._fail(place[1], message)
         else:
             self._ended_ends.add(place[1])
             if self._graph.collector.counts[place[1]].frames:  # a file for which no frame came cannot be finished

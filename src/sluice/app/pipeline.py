@@ -158,6 +158,11 @@ class Pipeline:
             self._job.stop()
 
     @property
+    def started(self) -> bool:
+        """Whether all elements were started."""
+        return self._job is not None and self._job.started
+
+    @property
     def summary(self) -> Summary:
         """How it went, or goes so far.
 

@@ -40,6 +40,8 @@ def run(sources: list[str], *, summary_file: Path | None = None, quiet: bool = F
     except (ConfigurationError, ModelError) as error:
         print(f"sluice: {error}", file=sys.stderr)
         return WRONG_ARGUMENTS
+    if not pipeline.started:
+        return status
     summary = pipeline.summary
     if summary_file is not None:
         summary.write(summary_file)
@@ -50,21 +52,20 @@ def run(sources: list[str], *, summary_file: Path | None = None, quiet: bool = F
 def _run(pipeline: Pipeline, quiet: bool) -> int:
     try:
         job = pipeline.start()
-    except (ConfigurationError, ModelError):
-        raise
-    except SluiceError as error:
-        print(f"sluice: {error}", file=sys.stderr)
-        return FAILED
-    try:
         with show_progress(job.progress, quiet=quiet):
             job.wait()
     except KeyboardInterrupt as interrupt:
         return int(str(interrupt) or INTERRUPTED)
+    except (ConfigurationError, ModelError) as error:
+        if pipeline.started:  # a model that fails at work is no wrong argument
+            print(f"sluice: {error}", file=sys.stderr)
+            return FAILED
+        raise
     except SluiceError as error:
         print(f"sluice: {error}", file=sys.stderr)
         return FAILED
     finally:
-        job.stop()
+        pipeline.stop()
     return OK
 
 

@@ -71,6 +71,11 @@ class SourceBin:
         """Whether the end of the stream has left for the mux."""
         return self._queued.read().ended
 
+    @property
+    def ended_on_request(self) -> bool:
+        """Whether the frame limit was reached; what the elements in front of it complain about later is no failure."""
+        return self._limit > 0 and self.frames_in >= self._limit
+
     def fraction(self, frame_limit: int | None) -> float | None:
         """How much of the stream was decoded, 0..1; None where its length is unknown."""
         if self._decoded is None or self._decoded_pad is None:
