@@ -6,7 +6,7 @@ import json
 import pytest
 
 from elements.batch_feed import HEIGHT, WIDTH, Feed, Given, Gst, grey
-from sluice.contract import batching, bulk, gstref, user_meta
+from sluice.contract import batching, bulk, gstref, infer_meta, user_meta
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.messages import attach_payloads, read_payloads
 from sluice.messages.payload import PAYLOAD_META
@@ -191,3 +191,20 @@ def test_a_buffer_without_metadata_is_an_error_that_says_what_is_missing():
     with Feed("sluicemsgconv") as feed:
         feed.give([batching.make_batch([grey()], 1)])
         assert "sluicemux or sluiceinfer must stand before sluicemsgconv" in feed.error(10)
+
+
+@pytest.mark.parametrize(("properties", "told_embeddings"), [("", False), ("embeddings=true", True)])
+def test_key_points_are_told_and_embeddings_where_asked_for(properties, told_embeddings):
+    def change(batch):
+        (frame,) = batch.frames
+        second, first = frame.objects
+        infer_meta.attach_keypoints(first, [[12.5, 9, 0.1], [13, 10, 1]], unique_id=4)
+        infer_meta.attach_embeddings(second, [0.25, -1.5], unique_id=5)
+
+    with Feed(f"sluicemsgconv {properties}") as feed:
+        ((message,),) = (told(push_with(feed, change, Given([PERSON, DOG]))),)
+    first, second = message["objects"]
+    assert first["keypoints"] == [{"component": 4, "points": [[12.5, 9.0, 0.1], [13.0, 10.0, 1.0]]}]
+    assert "keypoints" not in second
+    assert second.get("embeddings") == ([{"component": 5, "vector": [0.25, -1.5]}] if told_embeddings else None)
+    assert "user" not in first

@@ -11,7 +11,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 from osd_streams import Stream, add_frame, add_object, planes, raw_buffer, raw_caps
 
-from sluice.contract import counters, gstref
+from sluice.contract import counters, gstref, infer_meta
 from sluice.contract.batching import make_batch, original_buffer, surface_caps
 from sluice.contract.formats import FORMATS
 from sluice.contract.metadata import BatchMeta
@@ -186,7 +186,11 @@ def test_properties_choose_what_is_drawn() -> None:
 
     def changed(properties: str) -> int:
         buffer = frame_with_object(caps)
-        BatchMeta.of(buffer).frames[0].objects[0].mask = np.ones((4, 4), np.float32)
+        item = BatchMeta.of(buffer).frames[0].objects[0]
+        item.mask = np.ones((4, 4), np.float32)
+        if "keypoints" in properties:
+            infer_meta.attach_keypoints(item, [[100, 40]], unique_id=1)
+        del item
         with Stream(f"sluiceosd {properties}", caps) as stream:
             stream.push(buffer)
             stream.play()
@@ -201,6 +205,8 @@ def test_properties_choose_what_is_drawn() -> None:
     assert text > 500
     assert changed("") > max(box, text)
     assert changed(f"{nothing} display-mask=true") == 30 * 20
+    assert 12 < changed(f"{nothing} display-keypoints=true") < 40, "a dot of radius 2, soft at its edge"
+    assert changed(f"{nothing} display-keypoints=false") == 0
     assert changed(f"{nothing} display-clock=true clock-color=4294967295 x-clock-offset=5") > 100
     assert changed(f"{nothing} display-clock=true clock-font-size=0") == 0
 

@@ -12,7 +12,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 from osd_streams import Stream, add_frame, add_object, planes, raw_buffer, raw_caps
 
-from sluice.contract import counters
+from sluice.contract import counters, infer_meta
 from sluice.contract.batching import make_batch, surface_caps
 from sluice.contract.formats import FrameFormat
 from sluice.contract.layout import layout
@@ -325,3 +325,16 @@ def test_the_element_is_finalised() -> None:
     del stream
     gc.collect()
     assert gone == ["tiler"]
+
+
+def test_key_points_are_mapped_and_the_sources_own_stay() -> None:
+    batch = batch_of({0: ("RGB", 100, 50), 1: ("RGB", 100, 50)})
+    frame = BatchMeta.of(batch).frames[1]
+    infer_meta.attach_keypoints(frame.objects[0], [[10, 20, 0.5]], unique_id=4)
+    infer_meta.attach_keypoints(frame, [[100, 50]], unique_id=4)
+    (sample,) = tiled("rows=1 columns=2 width=400 height=100", lambda: batch)
+    (tile,) = BatchMeta.of(sample.get_buffer()).frames
+    points = [found.points.tolist() for item in tile.objects for found in infer_meta.keypoints(item)]
+    assert points == [[[220, 40, 0.5]]]
+    assert [found.points.tolist() for found in infer_meta.keypoints(tile)] == [[[400, 100]]]
+    assert infer_meta.keypoints(frame)[0].points.tolist() == [[100, 50]]

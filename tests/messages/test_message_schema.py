@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from sluice.messages import Attribute, FrameRecord, ObjectRecord, Per, messages
+from sluice.messages import Attribute, FrameRecord, Numbers, ObjectRecord, Per, messages
 from sluice.messages.schema import UNTRACKED_OBJECT_ID, encode, utc_text
 
 NONE = 0xFFFFFFFFFFFFFFFF
@@ -121,3 +121,12 @@ def test_frames_without_objects_are_told_or_skipped():
 def test_utc_is_cut_to_milliseconds():
     assert utc_text(0) == "1970-01-01T00:00:00.000Z"
     assert utc_text(1_769_851_800_999_999_999) == "2026-01-31T09:30:00.999Z"
+
+
+def test_key_points_and_embeddings():
+    points = np.array([[1.5, 2, 0.1], [3, np.nan, 1]], np.float32)
+    vectors = [Numbers(2, np.array([0.1, -1], np.float32)), Numbers(None, np.array([7], np.float32))]
+    ((message,),) = (parsed(frame(person(keypoints=[Numbers(1, points)], embeddings=vectors))),)
+    (found,) = message["objects"]
+    assert found["keypoints"] == [{"component": 1, "points": [[1.5, 2.0, 0.1], [3.0, None, 1.0]]}]
+    assert found["embeddings"] == [{"component": 2, "vector": [0.1, -1.0]}, {"vector": [7.0]}]

@@ -80,6 +80,24 @@ def keypoints(owner: Owner) -> list[Keypoints]:
     return found
 
 
+def map_keypoints(owner: Owner, scale: tuple[float, float], offset: tuple[float, float]) -> None:
+    """Move the key points on a frame or an object to where they lie on another surface: x * scale + offset.
+
+    Args:
+        owner: the frame or object, which nobody else may read meanwhile.
+        scale: across and down.
+        offset: across and down, in pixels of the other surface.
+
+    Raises:
+        StaleBufferError: the owner's lease has ended.
+    """
+    for user in _found(owner, KEYPOINTS):
+        data = KeypointsStruct.from_address(user.data)
+        cells = (ctypes.c_float * (data.count * data.values)).from_address(data.points)
+        points = np.frombuffer(cells, np.float32).reshape(data.count, data.values)
+        points[:, :2] = points[:, :2] * np.array(scale, np.float32) + np.array(offset, np.float32)
+
+
 def segmentations(owner: Owner) -> list[SegmentationMap]:
     """Copy the class maps on a frame or an object.
 

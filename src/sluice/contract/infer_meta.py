@@ -31,6 +31,7 @@ from sluice.contract._infer_read import (
     SegmentationMap,
     embeddings,
     keypoints,
+    map_keypoints,
     outputs,
     segmentations,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "attach_segmentation",
     "embeddings",
     "keypoints",
+    "map_keypoints",
     "outputs",
     "segmentations",
     "write_classifications",

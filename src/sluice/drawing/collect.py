@@ -8,9 +8,11 @@ import struct
 from functools import cache
 from typing import Any, NamedTuple
 
+from sluice.contract import infer_meta
 from sluice.contract.layout import layout
 from sluice.contract.metadata import DisplayMeta, FrameMeta
 from sluice.drawing.shapes import Arrow, ArrowHead, Circle, Line, Mask, Overlay, Rectangle, Text
+from sluice.drawing.skeleton import skeleton
 
 # nvdsosd's font where none is named.
 DEFAULT_FONT = "Serif"
@@ -36,6 +38,7 @@ class Selection(NamedTuple):
     boxes: bool = True
     texts: bool = True
     masks: bool = False
+    keypoints: bool = False
 
 
 class _Reader:
@@ -106,6 +109,11 @@ def collect(frame: FrameMeta, selection: Selection) -> Overlay:
                 overlay.masks.append(Mask(mask, item.mask_threshold, *item.box, item.rect.border_color))
         if selection.texts:
             _add_text(overlay, readers.text.read(address + readers.object_text))
+        if selection.keypoints and item.user_metas:
+            for found in infer_meta.keypoints(item):
+                dots, lines = skeleton(found.points, item.rect.border_color)
+                overlay.circles += dots
+                overlay.lines += lines
     for display in frame.display_metas:
         _collect_display(overlay, display, selection)
     return overlay

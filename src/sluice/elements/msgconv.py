@@ -58,6 +58,11 @@ class SluiceMsgConv(InPlaceElement):
         nick="frame-interval",
         blurb="Only frames whose number is a multiple of this give messages (nvmsgconv's default is 30)",
     )
+    embeddings = GObject.Property(
+        type=bool,
+        default=False,
+        blurb="Tell the objects' embeddings, which are long: some 10 KB of text for 512 numbers",
+    )
     comp_id = GObject.Property(
         type=GObject.TYPE_UINT,
         default=0,
@@ -97,6 +102,7 @@ class SluiceMsgConv(InPlaceElement):
             empty_frames=self.empty_frames == "emit",
             frame_interval=self.frame_interval,
             component_id=self.comp_id,
+            embeddings=self.embeddings,
         )
 
     def on_caps(self, caps: Gst.Caps) -> None:

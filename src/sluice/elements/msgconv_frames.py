@@ -11,13 +11,13 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
-from sluice.contract import bulk, user_meta
+from sluice.contract import bulk, infer_meta, user_meta
 from sluice.contract.batching import NVMM_FEATURE, SURFACE_FEATURE, memory_feature
 from sluice.contract.metadata import BatchMeta, FrameMeta, Lease, ObjectMeta
 from sluice.contract.structures import required_structure
 from sluice.contract.surface import SurfaceBatch
 from sluice.errors import ContractError
-from sluice.messages import Attribute, FrameRecord, ObjectRecord, Per, attach_payloads, messages
+from sluice.messages import Attribute, FrameRecord, Numbers, ObjectRecord, Per, attach_payloads, messages
 
 
 @dataclass
@@ -32,13 +32,16 @@ class Counters:
 class Conversion:
     """Makes messages of frames; one per start of the element."""
 
-    def __init__(self, per: Per, *, empty_frames: bool, frame_interval: int, component_id: int) -> None:
+    def __init__(
+        self, per: Per, *, empty_frames: bool, frame_interval: int, component_id: int, embeddings: bool = False
+    ) -> None:
         """Convert by the element's properties of the same names."""
         self.counters = Counters()
         self._per = per
         self._empty_frames = empty_frames
         self._frame_interval = frame_interval
         self._component_id = component_id
+        self._embeddings = embeddings
         # Size of all frames, where the caps and not the surfaces tell it.
         self._size: tuple[int, int] | None = None
 
@@ -80,18 +83,22 @@ class Conversion:
         made: list[bytes] = []
         if frame.frame_num % self._frame_interval == 0:
             size = sizes[frame.batch_id] if sizes is not None else self._size or (0, 0)
-            made = list(messages(read_frame(frame, size), self._per, empty_frames=self._empty_frames))
+            made = list(messages(self._read(frame, size), self._per, empty_frames=self._empty_frames))
             attach_payloads(frame, made, self._component_id)
         self.counters.messages += len(made)
         self.counters.skipped += not made
 
+    def _read(self, frame: FrameMeta, size: tuple[int, int]) -> FrameRecord:
+        return read_frame(frame, size, embeddings=self._embeddings)
 
-def read_frame(frame: FrameMeta, size: tuple[int, int]) -> FrameRecord:
+
+def read_frame(frame: FrameMeta, size: tuple[int, int], *, embeddings: bool = False) -> FrameRecord:
     """Return what a message tells of a frame; its objects in the order in which they were added.
 
     Args:
         frame: the frame, under a valid lease.
         size: width and height of its surface in pixels.
+        embeddings: whether to tell the objects' embeddings.
     """
     # Objects are added at the front of the list: backwards is the order in which the detector wrote them.
     rows = bulk.read_objects(frame).rows[::-1]
@@ -106,13 +113,14 @@ def read_frame(frame: FrameMeta, size: tuple[int, int]) -> FrameRecord:
         source_width=frame.source_width,
         source_height=frame.source_height,
         inferred=frame.infer_done,
-        objects=[_object(row, frame, places) for row in rows],
+        objects=[_object(row, frame, places, embeddings) for row in rows],
         user=_user_values(frame),
     )
 
 
-def _object(row: Any, frame: FrameMeta, places: dict[int, int]) -> ObjectRecord:
+def _object(row: Any, frame: FrameMeta, places: dict[int, int], embeddings: bool) -> ObjectRecord:
     view = ObjectMeta(int(row["address"]), frame.lease, frame.provider)
+    told = bool(view.user_metas)
     return ObjectRecord(
         id=int(row["object_id"]),
         label=row["label"].decode("utf-8", "replace"),
@@ -132,7 +140,11 @@ def _object(row: Any, frame: FrameMeta, places: dict[int, int]) -> ObjectRecord:
             for classifier in reversed(view.classifiers)
             for label in reversed(classifier.labels)
         ],
-        user=_user_values(view),
+        keypoints=[Numbers(found.component, found.points) for found in infer_meta.keypoints(view)] if told else (),
+        embeddings=[Numbers(found.component, found.features) for found in infer_meta.embeddings(view)]
+        if told and embeddings
+        else (),
+        user=_user_values(view) if told else (),
     )
 
 

@@ -61,6 +61,12 @@ class SluiceOsd(InPlaceElement):
     display_mask = GObject.Property(
         type=bool, default=False, nick="display-mask", blurb="Tint objects by their masks, in the border's colour"
     )
+    display_keypoints = GObject.Property(
+        type=bool,
+        default=True,
+        nick="display-keypoints",
+        blurb="Draw objects' key points as dots, and a person's as a skeleton, in the border's colour",
+    )
     display_clock = GObject.Property(
         type=bool, default=False, nick="display-clock", blurb="Draw the local time on every frame"
     )
@@ -168,7 +174,7 @@ class SluiceOsd(InPlaceElement):
         from sluice.contract.surface import SurfaceBatch
         from sluice.drawing.collect import Selection, collect
 
-        selection = Selection(self.display_bbox, self.display_text, self.display_mask)
+        selection = Selection(self.display_bbox, self.display_text, self.display_mask, self.display_keypoints)
         overlays: dict[int, Overlay] = {}
         with Lease() as lease:
             batch = BatchMeta.of(buffer, lease)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
+from sluice.contract import infer_meta
 from sluice.contract.layout import layout
 from sluice.contract.metadata import ArrowParams, BatchMeta, DisplayMeta, FrameMeta, LineParams, ObjectMeta
 from sluice.contract.provider import Provider, provider
@@ -128,6 +129,8 @@ class LastMetadata:
         objects = copy.objects
         for item in objects:
             _map_object(item, kept.mapping)
+        if copy.user_metas:
+            infer_meta.map_keypoints(copy, kept.mapping[:2], kept.mapping[2:])
         for display in copy.display_metas:
             _map_display(display, kept.mapping)
         for child, parent in kept.parents:
@@ -157,13 +160,15 @@ def _hand_over(source: int, target: int, offset: int) -> None:
 
 
 def _map_object(item: ObjectMeta, mapping: Mapping) -> None:
-    """Map the text and the boxes; those that are not set, or hold no numbers, stay as they are."""
+    """Map the text, key points and boxes; boxes that are not set, or hold no numbers, stay as they are."""
     for name in ("box", "detector_box", "tracker_box"):
         box = getattr(item, name)
         if any(box) and all(map(math.isfinite, box)):
             setattr(item, name, mapping.box(box))
     text = item.text
     text.x_offset, text.y_offset = mapping.point(text.x_offset, text.y_offset)
+    if item.user_metas:
+        infer_meta.map_keypoints(item, mapping[:2], mapping[2:])
 
 
 def _map_display(display: DisplayMeta, mapping: Mapping) -> None:

@@ -6,7 +6,9 @@ A frame's message (``Per.FRAME``)::
      "width":1920,"height":1080,"source_width":1920,"source_height":1080,"inferred":true,
      "objects":[{"id":7,"label":"person","class_id":0,"confidence":0.91,"component":1,
                  "box":[100.0,50.0,40.0,120.5],"angle":12.5,"predicted":true,"parent":0,
-                 "attributes":[{"type":"color","label":"red","class_id":3,"confidence":0.8}],"user":[...]}],
+                 "attributes":[{"type":"color","label":"red","class_id":3,"confidence":0.8}],
+                 "keypoints":[{"component":1,"points":[[110.5,60.0,0.9]]}],
+                 "embeddings":[{"component":2,"vector":[0.25,-1.5]}],"user":[...]}],
      "user":[...]}
 
 A message per object (``Per.OBJECT``) has the same members, with ``object`` in place of ``objects``.
@@ -32,7 +34,12 @@ box             left, top, width, height in pixels of the surface
 angle           degrees, clockwise, about the box's centre; absent when 0
 predicted       true: the tracker placed the object where it expects it, no detection says so; absent otherwise
 parent          place in ``objects`` of the object that this one is part of; absent without one (and per object)
-attributes      results of classifiers; absent without any
+attributes      results of classifiers; absent without any. An object of class -1 stands for the whole frame, or for a
+                region of it, that a classifier was given
+keypoints       x, y in pixels of the surface and, where the model tells, confidence of each key point, per element
+                that found some; absent without any
+embeddings      features for comparing objects, per element that made some; only where they were asked for. Without
+                ``component`` when another library made them
 user            JSON values that the program attached to the frame or the object; absent without any
 ==============  =====================================================================================================
 
@@ -51,6 +58,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 VERSION = "sluice/1"
 
@@ -81,6 +89,14 @@ class Attribute:
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """Key points ``[K, 2 or 3]`` or an embedding ``[D]`` of an object, float32, and the element that made them."""
+
+    component: int | None
+    values: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
 class ObjectRecord:
     """One object of a frame; see the table above for what the fields mean. ``box`` holds float32 values."""
 
@@ -93,6 +109,8 @@ class ObjectRecord:
     angle: float = 0.0
     parent: int | None = None
     attributes: Sequence[Attribute] = ()
+    keypoints: Sequence[Numbers] = ()
+    embeddings: Sequence[Numbers] = ()
     user: Sequence[Any] = ()
 
 
@@ -186,9 +204,22 @@ def _object(record: ObjectRecord) -> dict[str, Any]:
             {"type": a.type, "label": a.label, "class_id": a.class_id, "confidence": _number(a.confidence)}
             for a in record.attributes
         ]
+    for name, member, found in (("keypoints", "points", record.keypoints), ("embeddings", "vector", record.embeddings)):
+        if found:
+            members[name] = [_numbers(member, item) for item in found]
     if record.user:
         members["user"] = list(record.user)
     return members
+
+
+def _numbers(member: str, found: Numbers) -> dict[str, Any]:
+    component = {} if found.component is None else {"component": found.component}
+    return {**component, member: _nested(found.values.tolist())}
+
+
+def _nested(values: Any) -> Any:
+    """Numbers in lists as `_number` writes each."""
+    return [_nested(value) for value in values] if isinstance(values, list) else _number(values)
 
 
 def _number(value: float) -> float | None:
