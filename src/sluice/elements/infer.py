@@ -15,7 +15,7 @@ from gi.repository import GObject, Gst
 
 from sluice.elements.base import Pending, guarded, post_error
 from sluice.elements.events import INFER_INTERVAL_UPDATE, event_type, parse_control_event
-from sluice.elements.guard import format_trace
+from sluice.elements.infer_nvinfer import with_configuration
 from sluice.elements.infer_properties import (
     BY_NAME,
     CHOICES,
@@ -27,6 +27,7 @@ from sluice.elements.infer_properties import (
 from sluice.elements.infer_property import Change
 from sluice.elements.infer_state import IntervalCounter, RateLimit, Stats
 from sluice.elements.infer_swap import SwappingElement
+from sluice.errors import format_trace
 
 if TYPE_CHECKING:
     from sluice.elements.infer_calls import Results
@@ -87,6 +88,7 @@ class SluiceInfer(SwappingElement):
             self.warn(f"{choice_fault(name, value)}; it stays {self._values[name]!r}")
             return
         self._values[name] = value
+        self._given.add(name)
         if name != spec.name:
             self.notify(name)
         if running and change is not Change.AT_ONCE:
@@ -101,7 +103,7 @@ class SluiceInfer(SwappingElement):
         """Return the counters as the ``stats`` property gives them."""
         counted = self._stats.snapshot()
         structure = Gst.Structure.new_empty("sluiceinfer-stats")
-        structure.set_value("model", self._values["model"] or "")
+        structure.set_value("model", self._values["model"] or self._values["config-file-path"] or "")
         for name in ("batches", "frames", "inferred", "skipped", "errors", "objects"):
             structure.set_value(name, GObject.Value(GObject.TYPE_UINT64, getattr(counted, name)))
         structure.set_value("model-ms-mean", counted.model_ms_mean)
@@ -113,6 +115,7 @@ class SluiceInfer(SwappingElement):
     def start(self) -> None:
         from sluice.elements.infer_feed import Feed
 
+        self._values = with_configuration(self._values, self._given)
         settings = Settings.from_values(self._values)
         self._stats = Stats()
         self._counter.reset()
@@ -158,7 +161,9 @@ class SluiceInfer(SwappingElement):
     def on_caps(self, caps: Gst.Caps) -> Gst.Caps:
         from sluice.elements.infer_frames import BatchReader
 
-        self._reader = BatchReader(caps)
+        settings = self._settings
+        assert settings is not None
+        self._reader = BatchReader(caps, settings.nvinfer.gpu)
         return caps
 
     def submit(self, buffer: Gst.Buffer, _caps: Gst.Caps) -> "Pending[Results] | None":

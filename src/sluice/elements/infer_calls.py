@@ -23,6 +23,7 @@ OUTPUTS_OPTION = ("output_tensor_meta", "true")
 
 def definition_of(settings: Settings) -> ModelDefinition:
     """Return which model the element's properties ask for."""
+    wants_outputs = settings.scope.outputs or settings.nvinfer.writes_files
     return ModelDefinition(
         model=settings.model,
         labels=settings.labels,
@@ -32,7 +33,8 @@ def definition_of(settings: Settings) -> ModelDefinition:
         iou=settings.iou,
         max_detections=settings.max_detections,
         classes=settings.classes,
-        options=settings.options + ((OUTPUTS_OPTION,) if settings.scope.outputs else ()),
+        options=settings.options + ((OUTPUTS_OPTION,) if wants_outputs else ()),
+        overrides=settings.nvinfer.overrides,
     )
 
 
@@ -47,7 +49,7 @@ def open_model(definition: ModelDefinition) -> Any:
         iou=definition.iou,
         max_detections=definition.max_detections,
         classes=definition.classes,
-        options=dict(definition.options),
+        options=dict(definition.options) | ({"overrides": dict(definition.overrides)} if definition.overrides else {}),
     )
 
 

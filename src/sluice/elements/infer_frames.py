@@ -32,13 +32,15 @@ class BatchReader:
 
     Args:
         caps: the caps of the buffers.
+        gpu: the GPU that surfaces in GPU memory must be on; None for any.
 
     Raises:
         ContractError: caps that cannot be read, with what can.
     """
 
-    def __init__(self, caps: Gst.Caps) -> None:
+    def __init__(self, caps: Gst.Caps, gpu: int | None = None) -> None:
         self._caps = caps
+        self._gpu = gpu
         self._raw = None if memory_feature(caps) in (NVMM_FEATURE, SURFACE_FEATURE) else FrameFormat.from_caps(caps)
         self._compared = False
 
@@ -72,12 +74,17 @@ class BatchReader:
         return Batch(metas, self.surfaces(buffer))
 
     def surfaces(self, buffer: Gst.Buffer) -> SurfaceBatch:
-        """Return the surfaces of a buffer; raises as `open`."""
+        """Return the surfaces of a buffer; raises as `open`, and for surfaces on another GPU."""
         if self._raw is not None:
             surfaces = SurfaceBatch.of_raw(buffer, self._raw)
         else:
             surfaces = SurfaceBatch.of(buffer, None if self._compared else self._caps)
             self._compared = True
+        if self._gpu is not None and surfaces.mem_type.on_cuda and surfaces.gpu_id != self._gpu:
+            raise ContractError(
+                f"the surfaces are on GPU {surfaces.gpu_id}, and gpu-id is {self._gpu}; right is "
+                f"gpu-id={surfaces.gpu_id}, or gpu-id={self._gpu} on the elements before this one"
+            )
         return surfaces
 
     @contextmanager

@@ -12,6 +12,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GLib, GObject, Gst
 
+from sluice.elements.infer_nvinfer import NVINFER_PROPERTIES, Nvinfer
 from sluice.elements.infer_property import Change, Property
 from sluice.elements.infer_scope import SCOPE_PROPERTIES, Scope
 from sluice.errors import ConfigurationError
@@ -129,6 +130,7 @@ PROPERTIES = (
         None,
         "Elements with the same id share one loaded model and its thread; they must agree on what defines it",
     ),
+    *NVINFER_PROPERTIES,
     *SCOPE_PROPERTIES,
 )
 
@@ -179,6 +181,7 @@ class Settings:
     batch_size: int
     instance_id: str | None
     scope: Scope
+    nvinfer: Nvinfer
 
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> "Settings":
@@ -187,7 +190,7 @@ class Settings:
         Raises:
             ConfigurationError: a value cannot be used; names the property and what would be right.
         """
-        if not values["model"]:
+        if not (values["model"] or values["config-file-path"]):
             raise ConfigurationError(
                 "model is not set: name a file (model=net.onnx), a registered model (model=people), "
                 "a class (model=file.py:Class), or model=none to pass frames on without inference"
@@ -195,11 +198,12 @@ class Settings:
         for name, words in CHOICES.items():
             if values[name] not in words:
                 raise ConfigurationError(choice_fault(name, values[name]))
+        nvinfer = Nvinfer.from_values(values)
         return cls(
-            model=values["model"],
+            model=nvinfer.model,
             labels=values["labels"] or None,
             runtime=values["runtime"] or "auto",
-            device=values["device"] or "auto",
+            device=nvinfer.device,
             options=parse_options(values["model-options"]),
             confidence=own_if_negative(values["confidence-threshold"]),
             iou=own_if_negative(values["iou-threshold"]),
@@ -209,6 +213,7 @@ class Settings:
             batch_size=values["batch-size"],
             instance_id=values["model-instance-id"] or None,
             scope=Scope.from_values(values),
+            nvinfer=nvinfer,
         )
 
 

@@ -38,4 +38,5 @@ class Property:
         at_start = self.change is Change.AT_START
         mutable = Gst.PARAM_MUTABLE_READY if at_start else Gst.PARAM_MUTABLE_PLAYING
         flags = GObject.ParamFlags.READWRITE | GObject.ParamFlags(mutable)
-        return (self.type, self.name, self.blurb, *self.limits, self.default, flags)
+        default = () if self.type == GObject.TYPE_POINTER else (self.default,)
+        return (self.type, self.name, self.blurb, *self.limits, *default, flags)

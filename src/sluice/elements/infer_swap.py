@@ -13,6 +13,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import GLib, Gst
 
 from sluice.elements.base import InFlightElement, guarded, post_error
+from sluice.elements.infer_nvinfer import values_for_swap
 from sluice.elements.infer_properties import ALIASES, DEFINING, PROPERTIES, Settings
 from sluice.errors import ConfigurationError, ModelError
 
@@ -27,6 +28,7 @@ class SwappingElement(InFlightElement):
     def __init__(self) -> None:
         super().__init__()
         self._values: dict[str, Any] = {entry.name: entry.default for entry in PROPERTIES}
+        self._given: set[str] = set()  # properties that were set, which go before a configuration file
         self._settings: Settings | None = None
         self._slot: ModelSlot | None = None
         self._requests: list[SwapRequest] = []
@@ -66,7 +68,7 @@ class SwappingElement(InFlightElement):
         slot = self._slot
         if slot is None:
             return
-        values = self._values | {name: value}
+        values = values_for_swap(self._values, name, value)
         try:
             settings = Settings.from_values(values)
         except ConfigurationError as error:
@@ -74,7 +76,7 @@ class SwappingElement(InFlightElement):
             return
         request = SwapRequest(
             definition_of(settings),
-            path=settings.model,
+            path=value or "",
             in_place=values["swap-policy"] == "in-place",
             values={key: values[key] for key in DEFINING},
         )
@@ -103,7 +105,7 @@ class SwappingElement(InFlightElement):
             self.flow = Gst.FlowReturn.ERROR
         if report.status == 0:
             self._values.update(report.request.values)
-            for name in ("model", *ALIASES):
+            for name in ("model", "config-file-path", *ALIASES):
                 self.notify(name)
             self._announce(0, report.request.path)
         elif mine:
@@ -111,7 +113,8 @@ class SwappingElement(InFlightElement):
 
     def _refuse(self, status: int, path: str, reason: str, trace: str = "") -> None:
         """Report that a model did not take the place of the one that runs."""
-        self.warn(f"{path} did not replace the model: {reason}; {self._values['model']} goes on", trace)
+        running = self._values["model"] or self._values["config-file-path"]
+        self.warn(f"{path} did not replace the model: {reason}; {running} goes on", trace)
         self._announce(status, path, reason)
 
     def _announce(self, status: int, path: str, reason: str = "") -> None:

@@ -52,6 +52,8 @@ class ModelDefinition:
         max_detections: most detections per frame, or None for the model's own.
         classes: class ids or labels to keep, or None for all.
         options: ``key=value`` pairs for the model itself.
+        overrides: fields of `sluice.models.nvinfer.keys.Properties` with values that go before those of a configuration
+            file of nvinfer.
     """
 
     model: str
@@ -63,6 +65,7 @@ class ModelDefinition:
     max_detections: int | None = None
     classes: tuple[int | str, ...] | None = None
     options: tuple[tuple[str, str], ...] = field(default=())
+    overrides: tuple[tuple[str, Any], ...] = field(default=())
 
     def differences(self, other: "ModelDefinition") -> list[str]:
         """Return one text per attribute that is not the same in ``other``, such as ``device is 'cpu', not 'cuda'``."""

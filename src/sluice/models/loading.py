@@ -6,7 +6,6 @@ import difflib
 import importlib
 import importlib.util
 import inspect
-import itertools
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +46,7 @@ MODELS = {
     "people": Registered("sluice.models.people:People", "people, by OpenCV's HOG detector; needs no file"),
     "none": Registered("sluice.models.loading:NoModel", "no inference; everything else runs"),
 }
-_file_numbers = itertools.count()
+_file_numbers: dict[Path, int] = {}
 
 
 def load_model(
@@ -215,17 +214,22 @@ def _module_of_file(text: str) -> ModuleType:
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.append(folder)
-    # A name of its own, since the same file may be loaded again after it was changed.
-    name = f"sluice_model_{path.stem}_{next(_file_numbers)}"
+    # One name for each file: a file that is loaded again, perhaps changed, takes the place of what it was before. The
+    # models made of that go on with their own module.
+    name = f"sluice_model_{path.stem}_{_file_numbers.setdefault(path.resolve(), len(_file_numbers))}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ModelError(f"{text} cannot be loaded as a Python file")
     module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(name)
     sys.modules[name] = module  # dataclasses and pickle look their module up
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        del sys.modules[name]
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
         raise ModelError(f"{text} cannot be loaded: {type(error).__name__}: {error}") from error
     return module
 

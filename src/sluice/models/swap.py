@@ -76,13 +76,19 @@ def status_of(error: BaseException, *, tried: bool = False) -> SwapStatus:
         error: what opening, loading, warming up or calling the model raised.
         tried: whether it was the call.
     """
-    text = str(error).lower()
-    if isinstance(error, MemoryError) or any(words in text for words in _OUT_OF_MEMORY):
+    causes = [error]
+    while (cause := causes[-1].__cause__) is not None and cause not in causes:
+        causes.append(cause)
+    if any(isinstance(cause, MemoryError) or _says_out_of_memory(cause) for cause in causes):
         return SwapStatus.OUT_OF_MEMORY
     if tried:
         return SwapStatus.OUTPUT_PARSING_FAILED if isinstance(error, ModelError) else SwapStatus.UNKNOWN
     known = isinstance(error, SluiceError | OSError | ImportError)
     return SwapStatus.CONFIG_FAILED if known else SwapStatus.UNKNOWN
+
+
+def _says_out_of_memory(error: BaseException) -> bool:
+    return any(words in str(error).lower() for words in _OUT_OF_MEMORY)
 
 
 def clear_frames(error: BaseException | None) -> None:
