@@ -31,8 +31,9 @@ class Session:
     def __init__(self, buffer: Gst.Buffer) -> None:
         """Begin a session, holding a reference of the buffer."""
         self.lease = Lease(buffer)
-        self._batch: BatchMeta | None = BatchMeta.of(buffer, self.lease)
         self._acquired: dict[int, str] = {}
+        self._batch: BatchMeta | None = None
+        self._batch = BatchMeta.of(buffer, self.lease)
 
     @property
     def batch(self) -> BatchMeta | None:

@@ -1,17 +1,19 @@
 """Tensors of any type and rank through the DLPack protocol: reading those of others, exporting our own.
 
 https://dmlc.github.io/dlpack/latest/python_spec.html and c_api.html. Planes of surfaces are exported by
-`sluice.contract.dlpack`, whose deleter needs no GIL; what is exported here is memory of Python objects, whose deleter
-takes it.
+`sluice.contract.dlpack`, whose deleter needs no GIL; what is exported here is memory of Python objects. Its deleter is
+C, too: it takes the GIL, and may run while an exception unwinds the stack.
 """
 
+import atexit
 import ctypes
-import threading
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from sluice.contract._native import library
 from sluice.contract.dlpack import KDL_CPU, KDL_CUDA
 
 KDL_CUDA_HOST = 3
@@ -38,6 +40,70 @@ class _Tensor(ctypes.Structure):
         ("shape", ctypes.POINTER(ctypes.c_int64)),
         ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Python(ctypes.Structure):
+    """``SluicePython`` of native/python_memory.c: functions of Python's C API."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_void_p)
+        for name in (
+            "PyGILState_Ensure",
+            "PyGILState_Release",
+            "PyErr_Fetch",
+            "PyErr_Restore",
+            "Py_DecRef",
+            "PyCapsule_IsValid",
+            "PyCapsule_GetPointer",
+        )
+    )
+
+
+@dataclass(frozen=True)
+class _Functions:
+    """The C functions, and the struct that they keep the address of."""
+
+    export: Any
+    drop: int
+    destroy_capsule: int
+    new_capsule: Any
+    incref: Any
+    is_valid: Any
+    pointer_of: Any
+    python: _Python
+
+
+@functools.cache
+def _functions() -> _Functions:
+    lib, python = library(), ctypes.pythonapi
+    table = _Python(*(ctypes.cast(getattr(python, field[0]), ctypes.c_void_p) for field in _Python._fields_))
+    lib.sluice_python_use.restype, lib.sluice_python_use.argtypes = None, [ctypes.c_void_p]
+    lib.sluice_python_use(ctypes.addressof(table))
+    atexit.register(lib.sluice_python_use, None)
+    # Functions that work on Python objects keep the GIL.
+    export = ctypes.PyDLL(lib._name, handle=lib._handle).sluice_python_export
+    export.restype = ctypes.c_void_p
+    export.argtypes = [ctypes.POINTER(_Tensor), ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
+    drop, destroy = (
+        ctypes.cast(getattr(lib, f"sluice_python_{name}"), ctypes.c_void_p).value or 0
+        for name in ("drop", "destroy_capsule")
+    )
+
+    # Prototypes of our own: restype and argtypes of ctypes.pythonapi's functions are shared by the whole process.
+    def prototype(name: str, result: Any, *arguments: Any) -> Any:
+        return ctypes.PYFUNCTYPE(result, *arguments)((name, python))
+
+    pointer, text, thing = ctypes.c_void_p, ctypes.c_char_p, ctypes.py_object
+    return _Functions(
+        export=export,
+        drop=drop,
+        destroy_capsule=destroy,
+        new_capsule=prototype("PyCapsule_New", thing, pointer, text, pointer),
+        incref=prototype("Py_IncRef", None, thing),
+        is_valid=prototype("PyCapsule_IsValid", ctypes.c_int, thing, text),
+        pointer_of=prototype("PyCapsule_GetPointer", pointer, thing, text),
+        python=table,
     )
 
 
@@ -83,41 +149,9 @@ class Memory:
     writable: bool = True
 
 
-# Prototypes of our own: restype and argtypes of ctypes.pythonapi's functions are shared by the whole process.
-_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
-_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
-_Destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-_new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _Destructor)(
-    ("PyCapsule_New", ctypes.pythonapi)
-)
-_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-_exported: dict[int, tuple[Any, ...]] = {}
-_exported_lock = threading.Lock()
-
-
-def _delete(address: int) -> None:
-    with _exported_lock:
-        kept = _exported.pop(address, None)
-    del kept
-
-
-def _destroy_capsule(capsule: int) -> None:
-    """Delete the tensor of a capsule that nobody took: whoever takes one renames the capsule."""
-    for name in _NAMES:
-        if _is_valid(capsule, name):
-            _delete(_pointer_of(capsule, name))
-
-
-_deleter, _destructor = _Deleter(_delete), _Destructor(_destroy_capsule)
-
-
 def export(memory: Memory, versioned: bool) -> Any:
     """Return a capsule, "dltensor" or "dltensor_versioned", that keeps the memory alive."""
     rank = len(memory.shape)
-    shape, strides = (ctypes.c_int64 * rank)(*memory.shape), (ctypes.c_int64 * rank)(*memory.strides)
     tensor = _Tensor(
         data=memory.address,
         device_type=memory.device[0],
@@ -126,24 +160,23 @@ def export(memory: Memory, versioned: bool) -> Any:
         code=_CODES[memory.dtype.kind],
         bits=8 * memory.dtype.itemsize,
         lanes=1,
-        shape=shape,
-        strides=strides,
+        shape=(ctypes.c_int64 * rank)(*memory.shape),
+        strides=(ctypes.c_int64 * rank)(*memory.strides),
     )
-    deleter = ctypes.cast(_deleter, ctypes.c_void_p)
-    managed = (
-        _Versioned(1, 0, None, deleter, 0 if memory.writable else _READ_ONLY, tensor)
-        if versioned
-        else _Plain(tensor, None, deleter)
-    )
-    address = ctypes.addressof(managed)
-    with _exported_lock:
-        _exported[address] = (managed, shape, strides, memory)
-    return _new_capsule(address, _NAMES[versioned], _destructor)
+    functions = _functions()
+    address = functions.export(ctypes.byref(tensor), hold(memory), not memory.writable, versioned)
+    return functions.new_capsule(address, _NAMES[versioned], functions.destroy_capsule)
 
 
-def exported_count() -> int:
-    """Return how many exported tensors are alive."""
-    return len(_exported)
+def hold(thing: Any) -> int:
+    """Take a reference of a Python object for C, which lets it go with the function at `drop_function()`."""
+    _functions().incref(thing)
+    return id(thing)
+
+
+def drop_function() -> int:
+    """Return the address of the C function (a ``GDestroyNotify``) that lets a held object go, on any thread."""
+    return _functions().drop
 
 
 def read(source: Any) -> Memory:
@@ -156,8 +189,8 @@ def read(source: Any) -> Memory:
     """
     device = tuple(int(number) for number in source.__dlpack_device__())
     capsule = _ask(source, 1 if device[0] in (KDL_CUDA, KDL_CUDA_MANAGED) else None)
-    versioned = bool(_is_valid(id(capsule), _NAMES[1]))
-    address = _pointer_of(id(capsule), _NAMES[versioned])
+    versioned = bool(_functions().is_valid(capsule, _NAMES[1]))
+    address = _functions().pointer_of(capsule, _NAMES[versioned])
     managed = (_Versioned if versioned else _Plain).from_address(address)
     tensor = managed.tensor
     if tensor.device_type not in (KDL_CPU, KDL_CUDA, KDL_CUDA_HOST, KDL_CUDA_MANAGED):

@@ -1,7 +1,6 @@
 """Buffers of one frame made of pixels that a program has: what `Tensor.wrap` returns."""
 
 import ctypes
-import threading
 from typing import Any
 
 import gi
@@ -13,26 +12,13 @@ from sluice.contract.batching import make_batch
 from sluice.contract.formats import FrameFormat, MemType
 from sluice.contract.gstref import buffer_address
 from sluice.contract.layout import layout
-from sluice.pyservicemaker.dlpack import Memory
+from sluice.pyservicemaker.dlpack import Memory, drop_function, hold
 
 _gst = ctypes.CDLL("libgstreamer-1.0.so.0")
 _gst.gst_memory_new_wrapped.restype = ctypes.c_void_p
 _gst.gst_memory_new_wrapped.argtypes = [ctypes.c_int, ctypes.c_void_p, *[ctypes.c_size_t] * 3, *[ctypes.c_void_p] * 2]
 _gst.gst_buffer_append_memory.restype = None
 _gst.gst_buffer_append_memory.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-
-_Notify = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_wrapped: dict[int, tuple[Any, ...]] = {}
-_wrapped_lock = threading.Lock()
-
-
-def _let_go(key: int) -> None:
-    with _wrapped_lock:
-        kept = _wrapped.pop(key, None)
-    del kept
-
-
-_notify = _Notify(_let_go)
 
 
 def host_frame(pixels: Any, name: str) -> Gst.Buffer:
@@ -93,9 +79,8 @@ def cuda_frame(memory: Memory, color_format: int) -> Gst.Buffer:
             **{f"planeParams.{name}": value for name, value in plane.items()},
         },
     )
-    with _wrapped_lock:
-        _wrapped[start] = (block, memory)
     buffer = Gst.Buffer.new()
-    held = _gst.gst_memory_new_wrapped(0, start, surface.size, 0, surface.size, start, _notify)
-    _gst.gst_buffer_append_memory(buffer_address(buffer), held)
+    kept = hold((block, memory))
+    made = _gst.gst_memory_new_wrapped(0, start, surface.size, 0, surface.size, kept, drop_function())
+    _gst.gst_buffer_append_memory(buffer_address(buffer), made)
     return buffer

@@ -1,5 +1,6 @@
 """``ObjectMetadata``, ``ClassifierMetadata`` and ``LabelInfo``."""
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,9 +14,16 @@ from sluice.pyservicemaker.user import UserMetadata, append_user_meta
 _SIDES = ("left", "top", "width", "height")
 
 
-def _whole(value: Any) -> int:
-    """Return a whole number; a negative 64-bit id is the unsigned one of the same bits."""
-    return int(value) & 0xFFFF_FFFF_FFFF_FFFF if int(value) < 0 else int(value)
+def _id(value: Any) -> int:
+    """Return an id, a whole number from 0 to 2⁶⁴-1.
+
+    Raises:
+        TypeError: it is anything else.
+    """
+    number = operator.index(value)
+    if not 0 <= number < 1 << 64:
+        raise TypeError(f"an id is a number from 0 to 2⁶⁴-1, not {value!r}")
+    return number
 
 
 class LabelInfo(Wrapper[_LabelInfo]):
@@ -70,9 +78,9 @@ class ObjectMetadata(Wrapper[ObjectMeta]):
 
     __slots__ = ()
     _shown = ("class_id", "object_id", "label", "confidence", "rect_params")
-    class_id = Writing[ObjectMeta, int]("class_id", int, "Index of the class.")
-    object_id = Writing[ObjectMeta, int]("object_id", _whole, "The tracker's id; 2⁶⁴-1 when untracked.")
-    unique_component_id = Writing[ObjectMeta, int]("unique_component_id", int, "Which component made it.")
+    class_id = Writing[ObjectMeta, int]("class_id", operator.index, "Index of the class.")
+    object_id = Writing[ObjectMeta, int]("object_id", _id, "The tracker's id; 2⁶⁴-1 when untracked.")
+    unique_component_id = Writing[ObjectMeta, int]("unique_component_id", operator.index, "Which component made it.")
     confidence = Writing[ObjectMeta, float]("confidence", real, "The detector's confidence; -0.1 without a detection.")
     tracker_confidence = Writing[ObjectMeta, float]("tracker_confidence", real, "The tracker's confidence.")
     label = Writing[ObjectMeta, str]("label", text_of, "The label, cut to 127 bytes between two characters.")

@@ -133,6 +133,14 @@ def test_unsigned_fields_refuse_floats_and_negatives(wrong):
             setattr(shape, field, wrong)
 
 
+@pytest.mark.parametrize(
+    ("field", "wrong"), [("class_id", 1.0), ("object_id", -1), ("object_id", 2**64), ("unique_component_id", "1")]
+)
+def test_numbers_of_an_object_refuse_what_is_none(item, field, wrong):
+    with pytest.raises(TypeError):
+        setattr(item, field, wrong)
+
+
 def test_a_long_label_is_cut_between_characters(item):
     item.label = "é" * 100
     assert item.label == "é" * 63

@@ -1,6 +1,7 @@
 """Tensors: frames without a copy, arrays of other libraries, copies and buffers made of them."""
 
 import gc
+import threading
 
 import gi
 import numpy as np
@@ -13,7 +14,6 @@ from sluice.contract import counters, gstref
 from sluice.contract.batching import make_batch
 from sluice.contract.formats import FrameFormat
 from sluice.pyservicemaker import ApiError, Buffer, ColorFormat, as_tensor
-from sluice.pyservicemaker.dlpack import exported_count
 
 
 def batch_of(*formats, width=33, height=17):
@@ -170,18 +170,46 @@ class OldProducer:
 
 def test_the_source_lives_as_long_as_any_tensor_of_it_and_no_longer():
     gc.collect()
-    before = exported_count()
+    before = counters.live_tensors()
     tensor = as_tensor(OldProducer(np.arange(6.0)), "")
     taken, left = np.from_dlpack(tensor), tensor.__dlpack__()
-    assert exported_count() == before + 2
+    assert counters.live_tensors() == before + 2
     del tensor, left
-    assert exported_count() == before + 1
+    assert counters.live_tensors() == before + 1
     assert taken.sum() == 15.0
     view = taken[1:]
     del taken
     assert view.sum() == 15.0
     del view
-    assert exported_count() == before
+    assert counters.live_tensors() == before
+
+
+@pytest.mark.parametrize(
+    ("use", "error"),
+    [
+        (lambda tensor: int(tensor.__dlpack__()), TypeError),
+        (lambda tensor: int(tensor.__dlpack__(max_version=(1, 0))), TypeError),
+        (lambda tensor: np.from_dlpack(tensor).reshape(7), ValueError),
+        (lambda tensor: (np.from_dlpack(tensor), 1 / 0), ZeroDivisionError),
+    ],
+)
+def test_what_is_let_go_while_an_exception_unwinds_leaves_it_alone(use, error):
+    before = counters.live_tensors()
+    with pytest.raises(error):
+        use(as_tensor(np.arange(3), ""))
+    gc.collect()
+    assert counters.live_tensors() == before
+
+
+def test_a_tensor_may_be_let_go_on_any_thread():
+    before = counters.live_tensors()
+    held = [np.from_dlpack(as_tensor(np.arange(1000), "")) for _ in range(50)]
+    threads = [threading.Thread(target=held.pop) for _ in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counters.live_tensors() == before
 
 
 def test_what_an_export_refuses():
