@@ -1,4 +1,4 @@
-"""Decoders: recognition with reasons, and boxes against plain loops over made-up outputs."""
+"""The first decoders: boxes against plain loops over made-up outputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sluice.errors import ConfigurationError
-from sluice.models.decoders import DECODERS, named_decoder, recognise_all
+from sluice.models.decoders import DECODERS, named_decoder
 from sluice.models.decoders.base import cells
 from sluice.runtimes import NetworkInfo, TensorInfo
 
@@ -38,30 +38,6 @@ HEADS = {
 }
 
 
-@pytest.mark.parametrize(("name", "info"), [(name, info) for name, infos in HEADS.items() for info in infos])
-def test_each_head_is_recognised_by_its_decoder_and_refused_by_the_others_with_a_reason(name, info):
-    verdicts = recognise_all(info, WIDTH, HEIGHT)
-    first = next(key for key, verdict in verdicts.items() if verdict.fits)
-    assert first == name
-    assert "output" in verdicts[name].why
-    assert all(len(verdict.why) > 20 for verdict in verdicts.values())
-
-
-@pytest.mark.parametrize(
-    "info",
-    [
-        network((1, 56, CELLS), task="pose"),
-        network((1, 1000)),
-        network((1, 84, CELLS + 1)),
-        network((1, 84, CELLS), names=NAMES),
-        network((1, 512), (1, 4)),
-        network((1, 300, 6), task="pose"),
-    ],
-)
-def test_other_heads_are_refused_by_all(info):
-    assert not any(verdict.fits for verdict in recognise_all(info, WIDTH, HEIGHT).values())
-
-
 def test_a_decoder_that_does_not_exist_is_named_with_the_nearest():
     with pytest.raises(ConfigurationError, match=r"no decoder 'yolo8'; did you mean 'yolov8'\? \(there are: yolox"):
         named_decoder("yolo8")
@@ -75,7 +51,7 @@ def decode(name, info, *outputs, confidence=0.5):
 def test_no_boxes_keep_shapes_and_types(name):
     info = HEADS[name][0]
     outputs = [np.full([size or 1 for size in item.shape], 1e-6, np.float32) for item in info.outputs]
-    xyxy, scores, class_ids = decode(name, info, *outputs)
+    xyxy, scores, class_ids, *_ = decode(name, info, *outputs)
     assert (xyxy.shape, scores.shape, class_ids.shape) == ((0, 4), (0,), (0,))
     assert (xyxy.dtype, scores.dtype, class_ids.dtype) == (np.float32, np.float32, np.int32)
 
@@ -97,7 +73,7 @@ def test_yolox_against_a_loop():
             cx, cy, w, h = (ox + column) * stride, (oy + row) * stride, math.exp(ow) * stride, math.exp(oh) * stride
             corners = (cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2)
             expected.append((*corners, objectness * classes[best], best))
-    xyxy, scores, class_ids = decode("yolox", network((1, CELLS, 7)), output)
+    xyxy, scores, class_ids, *_ = decode("yolox", network((1, CELLS, 7)), output)
     assert len(expected) > 5
     assert np.allclose(np.column_stack([xyxy, scores, class_ids]), expected, rtol=1e-5)
 
@@ -105,7 +81,7 @@ def test_yolox_against_a_loop():
 def test_yolov5_against_a_loop():
     rng = np.random.default_rng(0)
     output = rng.uniform(0, 1, (1, 3 * CELLS, 7)).astype(np.float32)
-    xyxy, scores, class_ids = decode("yolov5", network((1, 3 * CELLS, 7)), output)
+    xyxy, scores, class_ids, *_ = decode("yolov5", network((1, 3 * CELLS, 7)), output)
     expected = [
         (cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2, o * max(c), int(np.argmax(c)))
         for cx, cy, w, h, o, *c in output[0]
@@ -135,7 +111,7 @@ def test_yolov8_in_both_orders_and_both_units(transposed, normalised):
     ]
     output = yolov8_output(normalised)
     output = output.transpose(0, 2, 1) if transposed else output
-    xyxy, scores, class_ids = decode("yolov8", network(output.shape), output)
+    xyxy, scores, class_ids, *_ = decode("yolov8", network(output.shape), output)
     assert len(expected) > 5
     assert np.allclose(np.column_stack([xyxy, scores, class_ids]), expected, rtol=1e-5)
 
@@ -146,13 +122,13 @@ def test_yolov8_segmentation_does_not_take_mask_coefficients_for_scores():
     output[0, 6:] = 0.9
     output[0, 5, 7] = 0.8
     info = network(output.shape, (1, 32, 16, 24))
-    _, scores, class_ids = decode("yolov8", info, output, np.zeros((1, 32, 16, 24), np.float32))
+    _, scores, class_ids, *_ = decode("yolov8", info, output, np.zeros((1, 32, 16, 24), np.float32))
     assert (scores.tolist(), class_ids.tolist()) == ([pytest.approx(0.8)], [1])
 
 
 def test_end_to_end_rows():
     output = np.array([[[1, 2, 30, 40, 0.9, 7], [5, 6, 7, 8, 0.4, 1], [0, 0, 0, 0, 0, 0]]], np.float32)
-    xyxy, scores, class_ids = decode("yolo-end2end", network((1, 3, 6)), output)
+    xyxy, scores, class_ids, *_ = decode("yolo-end2end", network((1, 3, 6)), output)
     assert (xyxy.tolist(), class_ids.tolist()) == ([[1, 2, 30, 40]], [7])
     assert scores.tolist() == [pytest.approx(0.9)]
 
@@ -171,7 +147,7 @@ def test_nanodet_against_a_loop():
                 left, top, right, bottom = (weights * np.arange(8)).sum(1) / weights.sum(1) * stride
                 x, y = column * stride + 0.5 * (stride - 1), row * stride + 0.5 * (stride - 1)
                 expected.append((x - left, y - top, x + right, y + bottom, scores[0, cell, best], best))
-    xyxy, scores, class_ids = decode("nanodet", network(*NANODET), *outputs, confidence=0.548)
+    xyxy, scores, class_ids, *_ = decode("nanodet", network(*NANODET), *outputs, confidence=0.548)
     assert len(expected) > 5
     assert np.allclose(np.column_stack([xyxy, scores, class_ids]), expected, rtol=1e-4, atol=1e-4)
 
@@ -189,5 +165,5 @@ def test_fastestdet_against_a_loop():
                 w, h = WIDTH / (1 + math.exp(-bw)), HEIGHT / (1 + math.exp(-bh))
                 corners = (cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2)
                 expected.append((*corners, score, int(np.argmax(classes))))
-    xyxy, scores, class_ids = decode("fastestdet", network((1, 7, 4, 6)), output)
+    xyxy, scores, class_ids, *_ = decode("fastestdet", network((1, 7, 4, 6)), output)
     assert np.allclose(np.column_stack([xyxy, scores, class_ids]), expected, rtol=1e-4)

@@ -13,6 +13,7 @@ from tiny_networks import BOX, brightness_detector, save, tensor
 
 from sluice.contract.formats import Matrix
 from sluice.errors import ModelError
+from sluice.models.decoders import DECODERS
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.inspection import inspect_model
@@ -107,7 +108,10 @@ def agreement(model, pairs):
 
 @pytest.mark.parametrize("name", ["yolox_nano_416x416.onnx", "nanodet_m_320.onnx"])
 def test_yuv_frames_give_the_boxes_of_the_rgb_path(data, name, pairs_of_frames):
-    """99 % here; a little room is left, since one box whose two best anchors change places is 1 %."""
+    """At least 97 % of boxes overlap by 0.95, and at least 99 % of scores lie within 0.02.
+
+    The boxes' limit is lower because among about a hundred boxes one whose two best anchors change places is 1 %.
+    """
     moved = agreement(open_model(data / "models" / name, confidence=THRESHOLDS[name]), pairs_of_frames)
     assert len(moved) > 80
     assert (moved[:, 0] >= 0.95).mean() >= 0.97
@@ -225,15 +229,22 @@ def test_coco_is_the_default_only_for_80_classes(data):
 def test_a_named_decoder_that_does_not_fit_is_refused_with_the_reason(tmp_path):
     path = brightness_detector(tmp_path / "m.onnx")
     assert open_model(path, decoder="yolo-end2end").head.decoder == "yolo-end2end"
-    with pytest.raises(ModelError, match=r"does not fit the decoder 'yolox': needs an output \[batch, 21, 5"):
+    with pytest.raises(ModelError, match=r"does not fit the decoder 'yolox': yolox: needs an output \[batch, 21, 5"):
         open_model(path, decoder="yolox")
 
 
-def test_an_unknown_head_is_refused_with_every_decoders_reason(data):
+def test_an_unknown_head_is_refused_with_every_decoders_reason(tmp_path):
+    nodes = [onnx_helper.make_node("Reshape", ["images", "shape"], ["odd"])]
+    ends = [tensor("images", [1, 3, 32, 32])], [tensor("odd", [1, 1, 3, 32, 32])]
+    path = save(tmp_path / "odd.onnx", nodes, *ends, shape=np.array([1, 1, 3, 32, 32]))
     with pytest.raises(ModelError, match="no decoder recognises") as caught:
-        open_model(data / "models/yolo26_pose_256_qdq_int8.onnx")
-    assert "yolov8: the metadata's task is 'pose'" in str(caught.value)
+        open_model(path)
+    assert "yolov8: needs an output [batch, channels, 21], the network has [1, 1, 3, 32, 32]" in str(caught.value)
     assert "fastestdet:" in str(caught.value)
+    found = inspect_model(path)
+    assert (found.decoder, found.fragment) == (None, None)
+    assert "not recognised: no decoder recognises the outputs" in str(found)
+    assert "odd float32 [1, 1, 3, 32, 32]" in str(found)
 
 
 def test_inputs_that_are_no_picture_are_refused(tmp_path):
@@ -267,16 +278,11 @@ def test_inspection_says_what_why_and_why_not(data):
     found = inspect_model(data / "models/yolov8n_seg_320_coco80_int8_qdq.onnx")
     assert found.decoder == "yolov8"
     assert "2100 = cells of strides 8, 16, 32 at 320x320" in found.why
-    assert set(found.rejected) == {"yolox", "yolov5", "yolo-end2end", "nanodet", "fastestdet"}
+    assert set(found.rejected) == set(DECODERS) - {"yolov8"}
+    assert all(len(why) > 20 for why in found.rejected.values())
     assert "COCO" in found.labels_from
+    assert found.fragment == f"gst-launch-1.0 ... ! sluiceinfer model={found.path} ! ..."
     text = str(found)
     assert "output1 float32 [1, 32, 80, 80]" in text
     assert "320x320 NCHW float32, RGB, aspect kept, centre, padded with 114" in text
-
-
-def test_inspection_shows_what_no_decoder_reads(data):
-    for name in ("mobilenet_v2_quant.onnx", "osnet_x0_25_msmt17.onnx", "version-RFB-320.onnx"):
-        found = inspect_model(data / "models" / name)
-        assert found.decoder is None
-        assert len(found.inputs) == 1  # weights that are also listed as inputs are none
-        assert "not recognised" in str(found)
+    assert f"use     {found.fragment}" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ class Inspection:
         rejected: the other decoders, each with its reason.
         labels: the label table that would be used; labels_from says where it comes from.
         preprocessing: what would be put in, in words.
+        fragment: the element for gst-launch that runs this model; None without a decoder.
     """
 
     path: Path
@@ -39,6 +41,7 @@ class Inspection:
     labels: tuple[str, ...]
     labels_from: str
     preprocessing: str
+    fragment: str | None = None
 
     def __str__(self) -> str:
         lines = [f"{self.path} ({self.runtime})"]
@@ -48,6 +51,7 @@ class Inspection:
         lines.append(f"  head    {self.decoder or 'not recognised'}: {self.why}")
         lines.append(f"  labels  {len(self.labels)} from {self.labels_from}")
         lines.append(f"  picture {self.preprocessing}")
+        lines += [f"  use     {self.fragment}"] if self.fragment else []
         lines += [f"  not     {name}: {why}" for name, why in self.rejected.items()]
         return "\n".join(lines)
 
@@ -69,8 +73,9 @@ def inspect_model(path: str | Path, runtime: str = "auto") -> Inspection | Confi
     network = open_network(path, runtime)
     info = network.info
     try:
-        head: Head | None = examine(network, path)
-        why_not = "no decoder fits"
+        known = examine(network, path)
+        head: Head | None = known
+        why_not = known.why_not
     except ModelError as error:  # an input that is no picture: still worth showing
         head, why_not = None, str(error)
     finally:
@@ -85,15 +90,22 @@ def inspect_model(path: str | Path, runtime: str = "auto") -> Inspection | Confi
         metadata=info.metadata,
         decoder=decoder,
         why=verdicts[decoder].why if decoder else why_not,
-        rejected={name: _reason(verdict.fits, verdict.why) for name, verdict in verdicts.items() if name != decoder},
+        rejected={name: verdict.why for name, verdict in verdicts.items() if name != decoder},
         labels=head.labels if head else (),
         labels_from=head.labels_from if head else "nowhere",
         preprocessing=_words(head) if head else "unknown",
+        fragment=_fragment(path, runtime, head) if head and decoder else None,
     )
 
 
-def _reason(fits: bool, why: str) -> str:
-    return f"would fit too, but comes later: {why}" if fits else why
+def _fragment(path: Path, runtime: str, head: Head) -> str:
+    """The element with the properties that this model needs, as typed in a shell."""
+    words = ["gst-launch-1.0 ... ! sluiceinfer", f"model={shlex.quote(str(path))}"]
+    if runtime != "auto":
+        words.append(f"runtime={runtime}")
+    if not head.labels and head.verdicts[head.decoder or ""].classes > 1:
+        words.append("labels=LABELS.txt")
+    return " ".join([*words, "! ..."])
 
 
 def _words(head: Head) -> str:

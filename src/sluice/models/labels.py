@@ -17,10 +17,14 @@ _COCO_TEXT = (
     "refrigerator, book, clock, vase, scissors, teddy bear, hair drier, toothbrush"
 )
 COCO_80 = tuple(_COCO_TEXT.split(", "))
+#: Numbers that COCO left out of its 90 categories; its detectors of 91 classes keep the numbers, 0 being none.
+_COCO_GAPS = frozenset((0, 12, 26, 29, 30, 45, 66, 68, 69, 71, 83))
+_names = iter(COCO_80)
+COCO_91 = tuple("" if number in _COCO_GAPS else next(_names) for number in range(91))
 
 
 def read_labels(source: str | Path | Sequence[str] | None) -> tuple[str, ...] | None:
-    """Labels from a file, or from a sequence as they are; None stays None.
+    """Labels from a file, from a text of several between ``,`` or ``;``, or a sequence as it is; None stays None.
 
     A file has one label a line, or all on one line between ``;`` as nvinfer's label files may have. Empty lines at the
     end do not count.
@@ -32,6 +36,8 @@ def read_labels(source: str | Path | Sequence[str] | None) -> tuple[str, ...] | 
         return None
     if not isinstance(source, (str, Path)):
         return tuple(str(label) for label in source)
+    if isinstance(source, str) and any(mark in source for mark in ",;") and not Path(source).is_file():
+        return tuple(label.strip() for label in source.rstrip(",; ").replace(";", ",").split(","))
     try:
         text = Path(source).read_text(encoding="utf-8")
     except OSError as error:

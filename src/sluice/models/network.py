@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sluice.errors import ConfigurationError, ModelError
-from sluice.models.arrays import nms_indices
-from sluice.models.decoders import DECODERS, Recognition, named_decoder, recognise_all
+from sluice.models.decoders import DECODERS, Recognition, candidates_of
 from sluice.models.decoders.base import Arrays, Decoder, input_size, metadata_names
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
-from sluice.models.labels import COCO_80, read_labels
+from sluice.models.labels import COCO_80, COCO_91, read_labels
 from sluice.models.letterbox import Letterbox
+from sluice.models.postprocess import to_detections
 from sluice.models.preprocess import Preprocessing, Preprocessor, Triple
+from sluice.models.recognition import by_name, choose, recognise
+from sluice.models.whole import Layer, RawOutputs, WholeFrame
 from sluice.runtimes import Network, NetworkInfo, TensorInfo, open_network
 
 CONFIDENCE = 0.25  # the defaults of Ultralytics' predict mode
@@ -36,6 +40,7 @@ class Head:
         batch: frames it takes at once; None for any number.
         verdicts: what each decoder says of it.
         decoder: name of the decoder to use; None if there is none.
+        why_not: why there is none.
         labels: label table, empty if unknown.
         labels_from: where the table comes from.
         preprocessing: what goes in; None without a decoder.
@@ -47,13 +52,14 @@ class Head:
     batch: int | None
     verdicts: dict[str, Recognition]
     decoder: str | None
+    why_not: str
     labels: tuple[str, ...]
     labels_from: str
     preprocessing: Preprocessing | None
 
 
 class NetworkModel:
-    """A detection network in a file.
+    """A network in a file: a detector of any family, a classifier, a segmentation, an embedding.
 
     Args:
         path: the network file, e.g. ``yolox_nano.onnx``.
@@ -66,7 +72,8 @@ class NetworkModel:
         iou: overlap of two boxes of one class above which the weaker goes, 0..1.
         max_detections: the most boxes for one frame.
         class_agnostic: let boxes of different classes suppress each other too, for heads that see one object as two.
-        decoder: name of the head's decoder, instead of recognising it.
+        decoder: name of the head's decoder or family, instead of recognising it.
+        output_tensor_meta: give the network's raw outputs too.
         width, height: input size for a network that leaves it open.
         fit, pad, order, scale, mean, std, interpolation: in place of what the decoder's family usually wants, see
             `Preprocessing`; mean and std may be texts of three numbers, such as "0.485,0.456,0.406".
@@ -86,6 +93,7 @@ class NetworkModel:
         max_detections: int = MAX_DETECTIONS,
         class_agnostic: bool = False,
         decoder: str | None = None,
+        output_tensor_meta: bool = False,
         width: int | None = None,
         height: int | None = None,
         fit: str | None = None,
@@ -97,7 +105,7 @@ class NetworkModel:
         interpolation: str | None = None,
     ) -> None:
         if decoder is not None:
-            named_decoder(decoder)
+            candidates_of(decoder)
         self.path = Path(path)
         self.confidence, self.iou, self.max_detections = confidence, iou, max_detections
         self.class_agnostic = class_agnostic
@@ -105,6 +113,7 @@ class NetworkModel:
         self._runtime, self._device = runtime, device
         self._precision, self._threads = precision, threads
         self._decoder_name = decoder
+        self._with_outputs = output_tensor_meta
         self._size = width, height
         given: dict[str, Any] = {
             "fit": fit,
@@ -128,7 +137,7 @@ class NetworkModel:
         head = examine(network, self.path, size=self._size, decoder=self._decoder_name, labels=self.labels or None)
         if head.decoder is None or head.preprocessing is None:
             reasons = "".join(f"\n  {name}: {verdict.why}" for name, verdict in head.verdicts.items())
-            raise ModelError(f"no decoder recognises the outputs of {self.path}:{reasons}")
+            raise ModelError(f"{self.path}: {head.why_not}:{reasons}")
         self.head = head
         self.labels = head.labels
         self._decoder: Decoder = DECODERS[head.decoder](head.info, head.width, head.height)
@@ -138,7 +147,7 @@ class NetworkModel:
 
     def warm_up(self) -> None:
         """Run the network once on what its input holds."""
-        self._opened().run(self._preprocessor.input)
+        self._run(self._preprocessor.input)
 
     def close(self) -> None:
         """Free the network."""
@@ -148,7 +157,7 @@ class NetworkModel:
 
     def infer(self, frames: list[Frame]) -> list[Detections]:
         """Detections of each frame, in its own pixels, clipped at its edges, best first."""
-        network = self._opened()
+        self._opened()
         batch = self.head.batch
         if batch is None and len(self._preprocessor.input) < len(frames):
             self._preprocessor = Preprocessor(self._preprocessor.spec, len(frames))
@@ -158,18 +167,38 @@ class NetworkModel:
             part = frames[first : first + step]
             boxes = [self._preprocessor.write(slot, frame.surface) for slot, frame in enumerate(part)]
             # A network of a fixed batch gets its whole input; the slots behind the last frame are not read.
-            outputs = network.run(self._preprocessor.input[: batch or len(part)])
+            outputs = self._run(self._preprocessor.input[: batch or len(part)])
             results += [self._decode(outputs, slot, box) for slot, box in enumerate(boxes)]
         return results
 
+    def _run(self, pictures: npt.NDArray[Any]) -> Arrays:
+        return run(self._opened(), pictures)
+
     def _decode(self, outputs: Arrays, slot: int, box: Letterbox) -> Detections:
-        xyxy, scores, class_ids = self._decoder.decode(outputs, slot, self.confidence)
-        if self._decoder.needs_nms:
-            keep = nms_indices(xyxy, scores, None if self.class_agnostic else class_ids, self.iou)
-        else:
-            keep = np.argsort(-scores, kind="stable")
-        keep = keep[: self.max_detections]
-        return Detections(box.to_frame(xyxy[keep]), scores[keep], class_ids[keep])
+        size = self.head.width, self.head.height
+        found = to_detections(
+            self._decoder.decode(outputs, slot, self.confidence),
+            box,
+            size,
+            iou=self.iou if self._decoder.needs_nms else None,
+            class_agnostic=self.class_agnostic,
+            max_detections=self.max_detections,
+        )
+        if self._with_outputs:
+            found.whole = replace(found.whole or WholeFrame(), outputs=self._raw_outputs(outputs, slot))
+        return found
+
+    def _raw_outputs(self, outputs: Arrays, slot: int) -> RawOutputs:
+        """The outputs of one frame; one whose first axis is no batch is given whole."""
+        batch = self.head.batch or len(self._preprocessor.input)
+        layers = tuple(
+            Layer(item.name, array[slot] if item.shape and (len(array) == batch or item.shape[0] is None) else array)
+            for item, array in zip(self.head.info.outputs, outputs, strict=True)
+        )
+        spec = self._preprocessor.spec
+        return RawOutputs(
+            layers, spec.width, spec.height, 3, keeps_aspect=spec.fit != "stretch", centred=spec.fit == "centre"
+        )
 
     def _open_network(self) -> Network:
         """The network, newly opened; what is not in a file overrides this."""
@@ -211,26 +240,47 @@ def examine(
     """
     info = network.info
     entry = info.inputs[0]
-    if len(entry.shape) != 4 or 3 not in (*entry.shape[1:2], *entry.shape[3:]):
+    picture = entry.shape if len(entry.shape) == 4 else (1, *entry.shape)  # torchvision's detectors take one, unbatched
+    if len(picture) != 4 or 3 not in (*picture[1:2], *picture[3:]):
         raise ModelError(
             f"{path}: the input {entry} is no picture; right is [batch, 3, height, width] or its NHWC form"
         )
     open_width, open_height, channels_first = input_size(info)
     width = _size("width", open_width, size[0], path)
     height = _size("height", open_height, size[1], path)
+    shape = (picture[0] or 1, *((3, height, width) if channels_first else (height, width, 3)))
+    dtype = _dtype(entry, path)
+    probe = functools.cache(lambda: run(network, _noise(shape, dtype)))
     if any(None in output.shape[1:] for output in info.outputs):
-        info = _with_real_shapes(network, entry, width, height, channels_first)
-    verdicts = recognise_all(info, width, height)
-    chosen = decoder or next((name for name, verdict in verdicts.items() if verdict.fits), None)
-    if chosen is not None and not verdicts[chosen].fits:
-        raise ModelError(f"{path} does not fit the decoder {chosen!r}: {verdicts[chosen].why}")
+        info = _with_real_shapes(info, probe())
+    verdicts = recognise(info, width, height, probe, len(labels or ()))
+    chosen, why_not = (by_name(decoder, verdicts, str(path)), "") if decoder else choose(verdicts)
     classes = verdicts[chosen].classes if chosen else 0
-    table, source = _label_table(info, classes, labels, path)
+    table, source = _label_table(info, classes, labels, path, chosen)
     spec = None
     if chosen is not None:
-        usual = DECODERS[chosen].preprocessing(width, height)
-        spec = replace(usual, layout="NCHW" if channels_first else "NHWC", dtype=_dtype(entry, path))
-    return Head(info, width, height, entry.shape[0], verdicts, chosen, table, source, spec)
+        usual = DECODERS[chosen].preprocessing(info, width, height)
+        spec = replace(usual, layout="NCHW" if channels_first else "NHWC")
+        if dtype == "uint8":  # such graphs normalise by themselves
+            spec = replace(spec, scale=1.0, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+        spec = replace(spec, dtype=dtype)
+    return Head(info, width, height, picture[0], verdicts, chosen, why_not, table, source, spec)
+
+
+def run(network: Network, pictures: npt.NDArray[Any]) -> Arrays:
+    """All outputs for pictures [batch, ...]; those of other floating types as float32, as decoders want them."""
+    single = len(network.info.inputs[0].shape) == 3
+    outputs = network.run(pictures[0] if single else pictures)
+    return [
+        array.astype(np.float32) if array.dtype.kind == "f" and array.dtype != np.float32 else array
+        for array in outputs
+    ]
+
+
+def _noise(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
+    """The same noise every time: bytes, or 0..1."""
+    values = np.random.default_rng(0).random(shape, np.float32)
+    return (values * 255).astype(dtype) if dtype == "uint8" else values.astype(dtype)
 
 
 def _size(name: str, network: int | None, asked: int | None, path: Path) -> int:
@@ -245,24 +295,22 @@ def _dtype(entry: TensorInfo, path: Path) -> Any:
     return entry.dtype
 
 
-def _with_real_shapes(
-    network: Network, entry: TensorInfo, width: int, height: int, channels_first: bool
-) -> NetworkInfo:
-    """The network's description with open output sizes filled in from one run on a black picture."""
-    shape = (entry.shape[0] or 1, *((3, height, width) if channels_first else (height, width, 3)))
-    outputs = network.run(np.zeros(shape, entry.dtype))
+def _with_real_shapes(info: NetworkInfo, outputs: Arrays) -> NetworkInfo:
+    """The network's description with open output sizes filled in from one run; a number of rows of 0 stays open."""
     real = tuple(
-        replace(item, shape=(item.shape[0] if item.shape else None, *array.shape[1:]))
-        for item, array in zip(network.info.outputs, outputs, strict=True)
+        replace(item, shape=(item.shape[0] if item.shape else None, *(size or None for size in array.shape[1:])))
+        for item, array in zip(info.outputs, outputs, strict=True)
     )
-    return replace(network.info, outputs=real)
+    return replace(info, outputs=real)
 
 
 def _label_table(
-    info: NetworkInfo, classes: int, given: Sequence[str] | None, path: Path
+    info: NetworkInfo, classes: int, given: Sequence[str] | None, path: Path, decoder: str | None
 ) -> tuple[tuple[str, ...], str]:
     """Label table and where it comes from."""
     if given is not None:
+        if decoder == "classification" and len(given) == classes + 1 and given[0].lower() == "background":
+            return tuple(given[1:]), "given, without its background class, which the network does not have"
         if classes and len(given) != classes:
             raise ModelError(f"{len(given)} labels were given for {path}, whose head has {classes} classes")
         return tuple(given), "given"
@@ -271,7 +319,15 @@ def _label_table(
         return names, "the file's metadata"
     if classes == len(COCO_80):
         return COCO_80, "COCO, because the head has 80 classes and the file names none"
-    return (), "nowhere: the file names none; give a label file"
+    if classes == len(COCO_91):
+        return COCO_91, "COCO's numbers of categories, because the head has 91 classes and the file names none"
+    own = DECODERS[decoder].labels if decoder else ()
+    if own:
+        return own, f"what networks of {decoder} find"
+    return (
+        (),
+        "nowhere: it has no classes" if decoder == "embedding" else "nowhere: the file names none; give a label file",
+    )
 
 
 def _triple(name: str, value: str | Triple | None) -> Triple | None:

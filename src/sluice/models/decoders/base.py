@@ -10,11 +10,16 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sluice.models.decoders.masks import Masks
 from sluice.models.preprocess import Preprocessing
+from sluice.models.whole import WholeFrame
 from sluice.runtimes.base import NetworkInfo
 
 Float = npt.NDArray[np.float32]
 Arrays = Sequence[npt.NDArray[Any]]
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # RGB, of 0..1
+MOST_QUERIES = 1000  # heads that have chosen their boxes themselves give 100 to 900 rows; dense heads give more
 
 
 class Raw(NamedTuple):
@@ -24,11 +29,19 @@ class Raw(NamedTuple):
         xyxy: float32 [N,4] in pixels of the network's input.
         scores: float32 [N].
         class_ids: int32 [N].
+        angles: float32 [N]; degrees, clockwise, about the box's centre; `xyxy` is the box before it is turned.
+        keypoints: float32 [N,K,2] (x, y) or [N,K,3] (x, y, confidence) in pixels of the input.
+        masks: the N objects' masks, of which only those of the boxes that stay are computed.
+        whole: what the head says of the picture as a whole, in the input's own cells; then there are no boxes.
     """
 
     xyxy: Float
     scores: Float
     class_ids: npt.NDArray[np.int32]
+    angles: Float | None = None
+    keypoints: Float | None = None
+    masks: Masks | None = None
+    whole: WholeFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -37,18 +50,30 @@ class Recognition:
 
     Attributes:
         fits: it has.
-        why: what in shapes, names or metadata says so.
-        classes: number of classes of the head; 0 if it does not fit.
+        why: what in shapes, names, metadata or values says so.
+        classes: number of classes of the head; 0 if it does not fit, or the network does not tell.
+        possible: the shapes are this head's, but as well another's; it is used if the decoder is named.
     """
 
     fits: bool
     why: str
     classes: int = 0
+    possible: bool = False
 
 
 def no(why: str) -> Recognition:
     """A head that does not fit, and why."""
     return Recognition(False, why)
+
+
+def perhaps(why: str, classes: int = 0) -> Recognition:
+    """A head whose shapes fit but are another's too, so that the decoder has to be named."""
+    return Recognition(False, why, classes, possible=True)
+
+
+def whole_picture(whole: WholeFrame) -> Raw:
+    """No boxes, and what a head says of the whole picture."""
+    return Raw(np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int32), whole=whole)
 
 
 class Decoder(Protocol):
@@ -57,22 +82,55 @@ class Decoder(Protocol):
     name: ClassVar[str]
     #: False where the network has suppressed overlapping boxes itself.
     needs_nms: ClassVar[bool]
+    #: Names of the classes where all networks of the family have the same.
+    labels: ClassVar[tuple[str, ...]]
 
-    @staticmethod
-    def recognise(info: NetworkInfo, width: int, height: int, /) -> Recognition:
-        """Whether a network with an input of this size has this head."""
+    @classmethod
+    def recognise(cls, info: NetworkInfo, width: int, height: int, /) -> Recognition:
+        """Whether a network with an input of this size has this head, by shapes, names and metadata."""
         ...
 
-    @staticmethod
-    def preprocessing(width: int, height: int) -> Preprocessing:
+    @classmethod
+    def confirm(
+        cls, info: NetworkInfo, width: int, height: int, verdict: Recognition, outputs: Arrays, /
+    ) -> Recognition:
+        """The verdict after a look at the values of one run on noise; asked only where shapes allow the head."""
+        ...
+
+    @classmethod
+    def preprocessing(cls, info: NetworkInfo, width: int, height: int, /) -> Preprocessing:
         """What the family's published weights want of their input; the layout is set by the network's own shape."""
         ...
 
     def __init__(self, info: NetworkInfo, width: int, height: int, /) -> None: ...
 
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
-        """Boxes of frame `index` of a batch with a score of at least `confidence`."""
+        """What is in frame `index` of a batch with a score of at least `confidence`. No output is float16."""
         ...
+
+
+class Family:
+    """What most decoders have in common: boxes that need suppression, shapes that say enough, RGB / 255 centred."""
+
+    name: ClassVar[str]
+    needs_nms: ClassVar[bool] = True
+    labels: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, info: NetworkInfo, width: int, height: int, /) -> None:
+        self.info, self.width, self.height = info, width, height
+        self.size = np.array([width, height, width, height], np.float32)
+
+    @classmethod
+    def confirm(
+        cls, _info: NetworkInfo, _width: int, _height: int, verdict: Recognition, _outputs: Arrays, /
+    ) -> Recognition:
+        """The verdict as it is."""
+        return verdict
+
+    @classmethod
+    def preprocessing(cls, _info: NetworkInfo, width: int, height: int, /) -> Preprocessing:
+        """RGB / 255, aspect kept, centred, padded with 114."""
+        return Preprocessing(width, height)
 
 
 def input_size(info: NetworkInfo) -> tuple[int | None, int | None, bool]:
@@ -81,6 +139,8 @@ def input_size(info: NetworkInfo) -> tuple[int | None, int | None, bool]:
     An open size is taken from Ultralytics' metadata ``imgsz`` ([height, width]) where that is there.
     """
     shape = info.inputs[0].shape
+    if len(shape) == 3:  # torchvision's detectors take one picture without a batch
+        shape = (1, *shape)
     if len(shape) != 4:
         return None, None, True
     channels_first = shape[1] == 3 or shape[3] != 3
@@ -91,6 +151,11 @@ def input_size(info: NetworkInfo) -> tuple[int | None, int | None, bool]:
     return width, height, channels_first
 
 
+def metadata_value(info: NetworkInfo, key: str) -> Any:
+    """A value of the metadata as Python; None where there is none or it is no literal."""
+    return _literal(info.metadata.get(key, ""))
+
+
 def metadata_names(info: NetworkInfo) -> tuple[str, ...]:
     """Class names from the metadata ``names`` that Ultralytics writes ({0: 'person', ...}); empty if there are none."""
     names = _literal(info.metadata.get("names", ""))
@@ -99,19 +164,56 @@ def metadata_names(info: NetworkInfo) -> tuple[str, ...]:
     return tuple(str(name) for name in names) if isinstance(names, (list, tuple)) else ()
 
 
-def cells(width: int, height: int, strides: Sequence[int]) -> int:
-    """Number of grid cells of all strides together."""
-    return sum((width // stride) * (height // stride) for stride in strides)
+def cells(width: int, height: int, strides: Sequence[int], *, ceil: bool = False) -> int:
+    """Number of grid cells of all strides together; `ceil` counts the cells that reach over the edge too."""
+    up = [stride - 1 if ceil else 0 for stride in strides]
+    return sum(((width + u) // s) * ((height + u) // s) for s, u in zip(strides, up, strict=True))
 
 
-def grid(width: int, height: int, strides: Sequence[int]) -> tuple[Float, Float]:
+def grid(width: int, height: int, strides: Sequence[int], *, ceil: bool = False) -> tuple[Float, Float]:
     """Column and row of every cell [A,2], and its stride [A,1]; strides in the order given, row by row; float32."""
     points, sizes = [], []
     for stride in strides:
-        rows, columns = np.mgrid[0 : height // stride, 0 : width // stride]
+        up = stride - 1 if ceil else 0
+        rows, columns = np.mgrid[0 : (height + up) // stride, 0 : (width + up) // stride]
         points.append(np.stack([columns.ravel(), rows.ravel()], axis=1))
         sizes.append(np.full((rows.size, 1), stride))
     return np.concatenate(points).astype(np.float32), np.concatenate(sizes).astype(np.float32)
+
+
+def best_classes(scores: Float, confidence: float) -> tuple[npt.NDArray[np.intp], Float, npt.NDArray[np.int32]]:
+    """Of scores [N,C]: the rows whose best class has at least `confidence`, that score, and that class."""
+    best = scores.max(axis=1)
+    rows = np.flatnonzero(best >= confidence)
+    return rows, best[rows].astype(np.float32), scores[rows].argmax(axis=1).astype(np.int32)
+
+
+def sigmoid(values: npt.NDArray[Any]) -> Float:
+    """1 / (1 + e^-x) as float32, without overflow."""
+    result: Float = (0.5 * (1 + np.tanh(0.5 * np.asarray(values, np.float32)))).astype(np.float32)
+    return result
+
+
+def probabilities(values: npt.NDArray[Any]) -> Float:
+    """Values as they are where all lie in 0..1, else their sigmoid; for dense maps, whose logits reach below 0."""
+    array = np.asarray(values, np.float32)
+    return array if array.size and array.min() >= 0 and array.max() <= 1 else sigmoid(array)
+
+
+def within(values: npt.NDArray[Any], low: float, high: float) -> bool:
+    """Whether there are values and all lie in low..high (with a little room for rounding)."""
+    return bool(values.size and values.min() >= low - 1e-3 and values.max() <= high + 1e-3)
+
+
+def integral(values: npt.NDArray[Any]) -> bool:
+    """Whether there are values and all are whole numbers, none negative."""
+    return bool(values.size and (values >= 0).all() and (values == np.rint(values)).all())
+
+
+def named(info: NetworkInfo, *names: str) -> tuple[int, ...] | None:
+    """Indices of the outputs of these names (without a path "../" and a number ":0"); None if one is missing."""
+    known = [output.name.split(":")[0].rsplit("/", 1)[-1].lower() for output in info.outputs]
+    return tuple(known.index(name) for name in names) if all(name in known for name in names) else None
 
 
 def shapes_text(info: NetworkInfo) -> str:

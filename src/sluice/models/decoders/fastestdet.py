@@ -7,14 +7,14 @@ from typing import ClassVar
 import numpy as np
 
 from sluice.models.conversions import xyxy_from_cxcywh
-from sluice.models.decoders.base import Arrays, Raw, Recognition, no, shapes_text
+from sluice.models.decoders.base import Arrays, Family, Raw, Recognition, no, shapes_text, within
 from sluice.models.preprocess import Preprocessing
 from sluice.runtimes.base import NetworkInfo
 
 STRIDE = 16
 
 
-class FastestdetDecoder:
+class FastestdetDecoder(Family):
     """FastestDet: [batch, 5 + classes, height/16, width/16].
 
     Score = objectness^0.6 * best class^0.4, centre = (cell + tanh) / cells, size = sigmoid, all in fractions of the
@@ -22,13 +22,9 @@ class FastestdetDecoder:
     """
 
     name: ClassVar[str] = "fastestdet"
-    needs_nms: ClassVar[bool] = True
 
-    def __init__(self, _info: NetworkInfo, width: int, height: int, /) -> None:
-        self._size = np.array([width, height, width, height], np.float32)
-
-    @staticmethod
-    def recognise(info: NetworkInfo, width: int, height: int) -> Recognition:
+    @classmethod
+    def recognise(cls, info: NetworkInfo, width: int, height: int, /) -> Recognition:
         """One output of four axes at a sixteenth of the input's size."""
         shape = info.outputs[0].shape
         right = (height // STRIDE, width // STRIDE)
@@ -42,8 +38,17 @@ class FastestdetDecoder:
         )
         return Recognition(True, why, classes)
 
-    @staticmethod
-    def preprocessing(width: int, height: int) -> Preprocessing:
+    @classmethod
+    def confirm(
+        cls, info: NetworkInfo, _width: int, _height: int, verdict: Recognition, outputs: Arrays, /
+    ) -> Recognition:
+        """Objectness and class scores are probabilities; maps of logits are a segmentation."""
+        if within(outputs[0][:, 0], 0, 1) and within(outputs[0][:, 5:], 0, 1):
+            return verdict
+        return no(f"of {shapes_text(info)}, channel 0 and those from 5 on are not all within 0..1, so no scores")
+
+    @classmethod
+    def preprocessing(cls, _info: NetworkInfo, width: int, height: int, /) -> Preprocessing:
         """BGR / 255, stretched."""
         return Preprocessing(width, height, fit="stretch", order="BGR", interpolation="area")
 
@@ -59,5 +64,5 @@ class FastestdetDecoder:
         centre_x = (cell_x + np.tanh(few[1])) / columns
         centre_y = (cell_y + np.tanh(few[2])) / rows
         width, height = 1 / (1 + np.exp(-few[3])), 1 / (1 + np.exp(-few[4]))
-        boxes = np.stack([centre_x, centre_y, width, height], axis=1).astype(np.float32) * self._size
+        boxes = np.stack([centre_x, centre_y, width, height], axis=1).astype(np.float32) * self.size
         return Raw(xyxy_from_cxcywh(boxes), scores[chosen], few[5:].argmax(axis=0).astype(np.int32))

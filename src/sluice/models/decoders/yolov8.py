@@ -1,122 +1,184 @@
-"""Ultralytics' anchor-free layouts: YOLOv8/YOLO11 (dense) and YOLO26 end to end."""
+"""YOLOv8 and its kin (v9, 11, 12, YOLO-World): one row of box and class scores per cell, no objectness; and masks."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from sluice.models.conversions import xyxy_from_cxcywh
-from sluice.models.decoders.base import Arrays, Raw, Recognition, cells, metadata_names, no, shapes_text
-from sluice.models.preprocess import Preprocessing
+from sluice.models.decoders.base import (
+    Arrays,
+    Family,
+    Float,
+    Raw,
+    Recognition,
+    best_classes,
+    cells,
+    grid,
+    metadata_names,
+    no,
+    perhaps,
+    shapes_text,
+    sigmoid,
+    within,
+)
+from sluice.models.decoders.masks import Masks
 from sluice.runtimes.base import NetworkInfo
 
 STRIDES = (8, 16, 32)
-MASK_COEFFICIENTS = 32  # Ultralytics' segmentation head has always 32 prototypes
+BINS = 16  # of the distribution of each side's distance, `reg_max` in Ultralytics' Detect
 
 
-class Yolov8Decoder:
-    """YOLOv8, YOLO11 and alike: centre, size and one score per class for every cell; no objectness.
+def dense_channels(info: NetworkInfo, width: int, height: int) -> int | Recognition:
+    """Channels of a first output [batch, channels, cells] or its transpose, or why it is not so."""
+    anchors = cells(width, height, STRIDES)
+    shape = info.outputs[0].shape if info.outputs else ()
+    if len(shape) != 3:
+        return no(f"needs an output [batch, channels, {anchors}], the network has {shapes_text(info)}")
+    channels = shape[1] if shape[2] == anchors else shape[2] if shape[1] == anchors else None
+    if channels is None:
+        return no(f"no axis of {shapes_text(info)} has the {anchors} cells of strides 8, 16, 32 at {width}x{height}")
+    return channels
 
-    Boxes are in input pixels, or in fractions of the input (some quantised exports); which one is seen from the
-    centres of all cells, since they cover the whole input. Segmentation exports are read for their boxes.
-    Input: RGB / 255, aspect kept, centred, padded with 114.
+
+class DenseFamily(Family):
+    """What YOLOv8's heads of all tasks have in common: [batch, channels, cells] or its transpose.
+
+    Boxes are centre and size in input pixels, or in fractions of the input (some quantised exports); which one is seen
+    from the centres of all cells, since they cover the whole input.
+    """
+
+    def __init__(self, info: NetworkInfo, width: int, height: int, /) -> None:
+        super().__init__(info, width, height)
+        self._cells = cells(width, height, STRIDES)
+        self._classes = self.recognise(info, width, height).classes
+
+    @classmethod
+    def recognise(cls, info: NetworkInfo, width: int, height: int, /) -> Recognition:
+        """To be said by each task."""
+        raise NotImplementedError
+
+    def rows_of(self, output: Float) -> tuple[Float, bool]:
+        """The output as [channels, cells], and whether its boxes are fractions of the input."""
+        rows = output.T if output.shape[0] == self._cells else output
+        return rows, bool(rows[:2].max() <= 2)  # the last cell's centre: about 1 in fractions, the size in pixels
+
+
+class Yolov8Decoder(DenseFamily):
+    """YOLOv8, v9, 11, 12, YOLO-World: centre, size and one score per class for every cell; with prototypes: masks.
+
+    Segmentation adds coefficients to each row, and a second output [batch, prototypes, h, w]. Input: RGB / 255, aspect
+    kept, centred, padded with 114.
     """
 
     name: ClassVar[str] = "yolov8"
-    needs_nms: ClassVar[bool] = True
 
-    def __init__(self, info: NetworkInfo, width: int, height: int) -> None:
-        self._size = np.array([width, height, width, height], np.float32)
-        self._classes = self.recognise(info, width, height).classes
-        self._anchors = cells(width, height, STRIDES)
-
-    @staticmethod
-    def recognise(info: NetworkInfo, width: int, height: int) -> Recognition:
-        """[batch, 4 + classes, cells] or its transpose, alone or with [batch, 32, h, w] mask prototypes."""
-        anchors = cells(width, height, STRIDES)
-        shape = info.outputs[0].shape
-        if len(shape) != 3:
-            return no(f"needs an output [batch, 4 + classes, {anchors}], the network has {shapes_text(info)}")
+    @classmethod
+    def recognise(cls, info: NetworkInfo, width: int, height: int, /) -> Recognition:
+        """[batch, 4 + classes, cells] or its transpose, alone or with [batch, prototypes, h, w]."""
+        channels = dense_channels(info, width, height)
+        if isinstance(channels, Recognition):
+            return channels
         task = info.metadata.get("task", "detect")
         if task not in ("detect", "segment"):
             return no(f"the metadata's task is {task!r}; this decoder reads detect and segment")
         extra, prototypes = 0, ""
-        if len(info.outputs) == 2 and len(info.outputs[1].shape) == 4:
-            extra, prototypes = MASK_COEFFICIENTS, f" + {MASK_COEFFICIENTS} mask coefficients (not read)"
+        if len(info.outputs) == 2 and len(info.outputs[1].shape) == 4 and info.outputs[1].shape[1]:
+            extra = info.outputs[1].shape[1]
+            prototypes = f" + {extra} mask coefficients"
         elif len(info.outputs) != 1:
             return no(f"needs one output, or one and mask prototypes, the network has {shapes_text(info)}")
-        channels = shape[1] if shape[2] == anchors else shape[2] if shape[1] == anchors else None
-        if channels is None:
-            return no(
-                f"no axis of {shapes_text(info)} has the {anchors} cells of strides 8, 16, 32 at {width}x{height}"
-            )
         classes = channels - 4 - extra
         names = metadata_names(info)
         if classes < 1 or (names and len(names) != classes):
             return no(f"{channels} channels are not 4 box{prototypes} + {len(names) or 'at least 1'} classes")
-        return Recognition(
-            True,
+        anchors = cells(width, height, STRIDES)
+        why = (
             f"output {shapes_text(info)}: {anchors} = cells of strides 8, 16, 32 at {width}x{height}, "
-            f"{channels} = 4 box + {classes} classes{prototypes}",
-            classes,
+            f"{channels} = 4 box + {classes} classes{prototypes}"
         )
+        return Recognition(True, why, classes)
 
-    @staticmethod
-    def preprocessing(width: int, height: int) -> Preprocessing:
-        """RGB / 255, centred."""
-        return Preprocessing(width, height)
+    @classmethod
+    def confirm(
+        cls, info: NetworkInfo, width: int, height: int, verdict: Recognition, outputs: Arrays, /
+    ) -> Recognition:
+        """Class scores are probabilities, and centres cover the input."""
+        if "task" in info.metadata:
+            return verdict
+        rows, fractions = cls(info, width, height).rows_of(outputs[0][0])
+        if not within(rows[4 : 4 + verdict.classes], 0, 1):
+            return no(f"of {shapes_text(info)}, the {verdict.classes} channels behind the box are not all within 0..1")
+        reach = (1, 1) if fractions else (width, height)
+        if rows[0].max() < reach[0] / 2 or rows[1].max() < reach[1] / 2:
+            return no(f"the first channels of {shapes_text(info)} are no centres: they do not cover the input")
+        return verdict
 
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
-        output: npt.NDArray[Any] = outputs[0][index]
-        if output.shape[0] == self._anchors:
-            output = output.T
+        output, fractions = self.rows_of(outputs[0][index])
         scores = output[4 : 4 + self._classes]
         chosen = np.flatnonzero(scores.max(axis=0) >= confidence)
         few = scores[:, chosen]
         class_ids = few.argmax(axis=0).astype(np.int32)
         boxes = output[:4, chosen].T
-        if output[:2].max() <= 2:  # the last cell's centre: about 1 in fractions, the input's size in pixels
-            boxes = boxes * self._size
-        return Raw(xyxy_from_cxcywh(boxes), few[class_ids, np.arange(len(chosen))], class_ids)
+        if fractions:
+            boxes = boxes * self.size
+        masks = None
+        if len(outputs) == 2:
+            masks = Masks(output[4 + self._classes :, chosen].T, outputs[1][index])
+        return Raw(xyxy_from_cxcywh(boxes), few[class_ids, np.arange(len(chosen))], class_ids, masks=masks)
 
 
-class EndToEndDecoder:
-    """YOLO26 (and YOLOv10) end to end: rows of left, top, right, bottom, score, class, best first; no NMS needed.
+class Yolov8RawDecoder(Family):
+    """YOLOv8, 11, 12 cut before their detect layer: per stride a map of 4 x 16 bins and class logits.
 
-    Boxes are in input pixels. Input: RGB / 255, aspect kept, centred, padded with 114.
+    Maps [batch, 64 + classes, h, w] of strides 8, 16, 32 in any order. A side's distance is the expected bin under a
+    softmax, times the stride, from the cell's centre (Ultralytics, nn/modules/head.py, Detect, and block.py, DFL).
+    Input: RGB / 255, aspect kept, centred, padded with 114.
     """
 
-    name: ClassVar[str] = "yolo-end2end"
-    needs_nms: ClassVar[bool] = False
+    name: ClassVar[str] = "yolov8-raw"
 
-    def __init__(self, _info: NetworkInfo, _width: int, _height: int, /) -> None:
-        """Nothing of the network has to be known beforehand."""
+    def __init__(self, info: NetworkInfo, width: int, height: int, /) -> None:
+        super().__init__(info, width, height)
+        self._strides = [height // (output.shape[2] or 1) for output in info.outputs]
+        self._points = [grid(width, height, (stride,))[0] + np.float32(0.5) for stride in self._strides]
 
-    @staticmethod
-    def recognise(info: NetworkInfo, _width: int, _height: int, /) -> Recognition:
-        """[batch, at most 1000 boxes, 6]."""
-        task = info.metadata.get("task", "detect")
-        if task != "detect":
-            return no(f"the metadata's task is {task!r}; this decoder reads detect")
-        shape = info.outputs[0].shape
-        if len(info.outputs) != 1 or len(shape) != 3 or shape[2] != 6:
-            return no(f"needs an output [batch, boxes, 6], the network has {shapes_text(info)}")
-        if shape[1] is not None and shape[1] > 1000:
-            return no(f"{shape[1]} rows are too many for boxes that are left after suppression (300 is usual)")
-        names = metadata_names(info)
-        why = f"output {shapes_text(info)}: 6 = box corners + score + class, boxes suppressed in the graph"
-        return Recognition(True, why, len(names))
-
-    @staticmethod
-    def preprocessing(width: int, height: int) -> Preprocessing:
-        """RGB / 255, centred."""
-        return Preprocessing(width, height)
+    @classmethod
+    def recognise(cls, info: NetworkInfo, width: int, height: int, /) -> Recognition:
+        """Three maps with one number of channels above 64."""
+        shapes = [output.shape for output in info.outputs]
+        right = {(height // stride, width // stride) for stride in STRIDES}
+        if len(shapes) != 3 or any(len(s) != 4 for s in shapes) or {s[2:] for s in shapes} != right:
+            return no(f"needs three maps [batch, 64 + classes, h, w] of strides 8, 16, 32; has {shapes_text(info)}")
+        channels = {s[1] for s in shapes}
+        count = (channels.pop() or 0) if len(channels) == 1 else 0
+        if count <= 4 * BINS:
+            return no(f"needs one number of channels above 64 in all maps; has {shapes_text(info)}")
+        classes = count - 4 * BINS
+        why = f"outputs {shapes_text(info)}: {count} = 4 x {BINS} bins + {classes} class logits"
+        if count % 3 == 0:
+            return perhaps(f"{why}; but {count} is 3 anchors x (5 + {count // 3 - 5}) too", classes)
+        return Recognition(True, why, classes)
 
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
-        rows = outputs[0][index]
-        rows = rows[rows[:, 4] >= confidence]
-        return Raw(rows[:, :4].astype(np.float32), rows[:, 4].astype(np.float32), rows[:, 5].astype(np.int32))
+        found = []
+        for output, stride, points in zip(outputs, self._strides, self._points, strict=True):
+            rows = output[index].reshape(output.shape[1], -1).T
+            # The sigmoid is monotonous: classes are chosen by logit.
+            chosen, logits, class_ids = best_classes(rows[:, 4 * BINS :], _logit(confidence))
+            bins = np.exp(rows[chosen, : 4 * BINS].reshape(-1, 4, BINS))
+            sides = (bins @ np.arange(BINS, dtype=np.float32)) / bins.sum(axis=2)
+            corners = np.concatenate([points[chosen] - sides[:, :2], points[chosen] + sides[:, 2:]], axis=1)
+            found.append(Raw(corners * np.float32(stride), sigmoid(logits), class_ids))
+        xyxy, scores, ids = (np.concatenate([getattr(raw, key) for raw in found]) for key in Raw._fields[:3])
+        return Raw(xyxy, scores, ids)
+
+
+def _logit(probability: float) -> float:
+    if probability <= 0:
+        return -np.inf
+    return float(np.log(probability / (1 - probability))) if probability < 1 else np.inf

@@ -1,0 +1,169 @@
+"""End-to-end rows: YOLOv10, YOLO26, and exports with suppression inside: a finished box a row."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sluice.models.decoders.base import (
+    MOST_QUERIES,
+    Arrays,
+    Family,
+    Float,
+    Raw,
+    Recognition,
+    integral,
+    metadata_names,
+    no,
+    perhaps,
+    shapes_text,
+    within,
+)
+from sluice.models.decoders.masks import Masks
+from sluice.models.decoders.yolo_obb import regular
+from sluice.models.decoders.yolo_pose import keypoint_shape, keypoints_in_pixels
+from sluice.runtimes.base import NetworkInfo
+
+
+def _rows(info: NetworkInfo) -> int | Recognition:
+    """Columns of a first output [batch, at most 1000, columns], or why it is not so."""
+    shape = info.outputs[0].shape if info.outputs else ()
+    if len(shape) != 3 or shape[2] is None:
+        return no(f"needs an output [batch, boxes, columns], the network has {shapes_text(info)}")
+    if shape[1] is not None and shape[1] > MOST_QUERIES:
+        return no(f"{shape[1]} rows are too many for boxes that are left after suppression (300 is usual)")
+    return shape[2]
+
+
+class RowsFamily(Family):
+    """What all tasks' rows have in common: box, score, class, best first, then what the task adds."""
+
+    needs_nms: ClassVar[bool] = False
+
+    @classmethod
+    def confirm(
+        cls, info: NetworkInfo, _width: int, _height: int, verdict: Recognition, outputs: Arrays, /
+    ) -> Recognition:
+        """Scores within 0..1 and whole class numbers, where the run gave rows."""
+        rows = outputs[0].reshape(-1, outputs[0].shape[-1])
+        if len(rows) and not (within(rows[:, 4], 0, 1) and integral(rows[:, 5])):
+            return no(
+                f"of {shapes_text(info)}, column 4 is no score within 0..1 or column 5 no whole class number "
+                f"(first row {np.round(rows[0, :7].astype(float), 3).tolist()})"
+            )
+        return verdict
+
+    def _chosen(self, output: npt.NDArray[Any], confidence: float) -> tuple[npt.NDArray[Any], Float | None]:
+        """Rows of enough score; and width and height of the input where boxes are fractions of it."""
+        rows = np.asarray(output[output[:, 4] >= confidence], np.float32)
+        fractions = len(rows) and np.abs(rows[:, :4]).max() <= 2
+        return rows, self.size[:2] if fractions else None
+
+
+class EndToEndDecoder(RowsFamily):
+    """YOLOv10, YOLO26 and exports with suppression inside: rows of left, top, right, bottom, score, class.
+
+    Boxes are in input pixels (or fractions of it). Segmentation adds coefficients to each row, and a second output
+    [batch, prototypes, h, w]. Input: RGB / 255, aspect kept, centred, padded with 114.
+    """
+
+    name: ClassVar[str] = "yolo-end2end"
+
+    @classmethod
+    def recognise(cls, info: NetworkInfo, _width: int, _height: int, /) -> Recognition:
+        """[batch, at most 1000 boxes, 6], or 6 + prototypes with [batch, prototypes, h, w]."""
+        columns = _rows(info)
+        if isinstance(columns, Recognition):
+            return columns
+        task = info.metadata.get("task", "detect")
+        if task not in ("detect", "segment"):
+            return no(f"the metadata's task is {task!r}; this decoder reads detect and segment")
+        prototypes = len(info.outputs) == 2 and len(info.outputs[1].shape) == 4
+        extra = (info.outputs[1].shape[1] or 0) if prototypes else 0
+        if columns != 6 + extra or len(info.outputs) != 1 + prototypes:
+            return no(f"needs an output [batch, boxes, 6 + mask coefficients], the network has {shapes_text(info)}")
+        also = f" + {extra} mask coefficients" if extra else ""
+        why = f"output {shapes_text(info)}: {columns} = box corners + score + class{also}, suppressed in the graph"
+        return Recognition(True, why, len(metadata_names(info)))
+
+    @classmethod
+    def confirm(
+        cls, info: NetworkInfo, width: int, height: int, verdict: Recognition, outputs: Arrays, /
+    ) -> Recognition:
+        """As all rows, and right not left of left."""
+        rows = outputs[0].reshape(-1, outputs[0].shape[-1])
+        if len(rows) and (rows[:, 2:4] < rows[:, :2] - 1e-3).any():
+            return no(f"of {shapes_text(info)}, columns 2 and 3 are less than 0 and 1, so they are no corners")
+        return super().confirm(info, width, height, verdict, outputs)
+
+    def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
+        """See `Decoder.decode`."""
+        rows, scale = self._chosen(outputs[0][index], confidence)
+        boxes = rows[:, :4] if scale is None else rows[:, :4] * self.size
+        masks = Masks(rows[:, 6:], outputs[1][index]) if len(outputs) == 2 else None
+        return Raw(boxes, rows[:, 4], rows[:, 5].astype(np.int32), masks=masks)
+
+
+class EndToEndPoseDecoder(RowsFamily):
+    """YOLO26-pose and pose exports with suppression inside: corners, score, class, then K x (2 or 3) values.
+
+    Input: RGB / 255, aspect kept, centred, padded with 114.
+    """
+
+    name: ClassVar[str] = "yolo-end2end-pose"
+
+    @classmethod
+    def recognise(cls, info: NetworkInfo, _width: int, _height: int, /) -> Recognition:
+        """[batch, at most 1000 boxes, 6 + key points]."""
+        columns = _rows(info)
+        if isinstance(columns, Recognition):
+            return columns
+        task = info.metadata.get("task")
+        if len(info.outputs) != 1 or task not in (None, "pose"):
+            return no(f"needs one output of task pose; the network has {shapes_text(info)} of task {task or 'unknown'}")
+        count, values = keypoint_shape(info, columns - 6)
+        if count < 1 or 6 + count * values != columns:
+            return no(f"{columns} columns are not box, score, class + {count} key points x {values} values")
+        why = f"output {shapes_text(info)}: {columns} = corners + score + class + {count} key points x {values} values"
+        if task is None:
+            return perhaps(f"{why}; but no metadata says that these are key points", len(metadata_names(info)))
+        return Recognition(True, why, len(metadata_names(info)))
+
+    def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
+        """See `Decoder.decode`."""
+        rows, scale = self._chosen(outputs[0][index], confidence)
+        boxes = rows[:, :4] if scale is None else rows[:, :4] * self.size
+        points = keypoints_in_pixels(rows[:, 6:], keypoint_shape(self.info, rows.shape[1] - 6), scale)
+        return Raw(boxes, rows[:, 4], rows[:, 5].astype(np.int32), keypoints=points)
+
+
+class EndToEndObbDecoder(RowsFamily):
+    """YOLO26-OBB and OBB exports with suppression inside: centre, size, score, class, angle in radians.
+
+    Input: RGB / 255, aspect kept, centred, padded with 114.
+    """
+
+    name: ClassVar[str] = "yolo-end2end-obb"
+
+    @classmethod
+    def recognise(cls, info: NetworkInfo, _width: int, _height: int, /) -> Recognition:
+        """[batch, at most 1000 boxes, 7]."""
+        columns = _rows(info)
+        if isinstance(columns, Recognition):
+            return columns
+        task = info.metadata.get("task")
+        if len(info.outputs) != 1 or columns != 7 or task not in (None, "obb"):
+            return no(f"needs [batch, boxes, 7] of task obb; has {shapes_text(info)} of task {task or 'unknown'}")
+        why = f"output {shapes_text(info)}: 7 = centre + size + score + class + angle"
+        if task is None:
+            return perhaps(f"{why}; but no metadata says that the last is an angle", len(metadata_names(info)))
+        return Recognition(True, why, len(metadata_names(info)))
+
+    def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
+        """See `Decoder.decode`."""
+        rows, scale = self._chosen(outputs[0][index], confidence)
+        boxes = rows[:, :4] if scale is None else rows[:, :4] * self.size
+        xyxy, degrees = regular(boxes, rows[:, 6])
+        return Raw(xyxy, rows[:, 4], rows[:, 5].astype(np.int32), angles=degrees)

@@ -1,0 +1,98 @@
+"""YOLOv8-OBB and its kin: rotated boxes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sluice.models.conversions import xyxy_from_cxcywh
+from sluice.models.decoders.base import (
+    Arrays,
+    Float,
+    Raw,
+    Recognition,
+    best_classes,
+    cells,
+    metadata_names,
+    no,
+    perhaps,
+    shapes_text,
+    within,
+)
+from sluice.models.decoders.yolov8 import STRIDES, DenseFamily, dense_channels
+from sluice.runtimes.base import NetworkInfo
+
+
+def regular(cxcywh: npt.NDArray[Any], radians: npt.NDArray[Any]) -> tuple[Float, Float]:
+    """The same rectangles with an angle of 0 to 90 degrees, width and height changing places where they have to.
+
+    This is the form that Ultralytics reports (utils/ops.py, regularize_rboxes). With y pointing down, a growing angle
+    turns clockwise on the picture.
+
+    Args:
+        cxcywh: [N,4]: centre, width, height.
+        radians: [N].
+
+    Returns:
+        float32 [N,4]: left, top, right, bottom before turning; float32 [N]: degrees clockwise.
+    """
+    boxes = np.array(cxcywh, np.float32)
+    turn = np.asarray(radians, np.float32)
+    swap = turn % math.pi >= math.pi / 2
+    boxes[swap, 2:4] = boxes[swap, 3:1:-1]
+    degrees: Float = np.degrees(turn % (math.pi / 2)).astype(np.float32)
+    return xyxy_from_cxcywh(boxes), degrees
+
+
+class YoloObbDecoder(DenseFamily):
+    """YOLOv8-OBB, YOLO11-OBB, YOLO26-OBB without its end: centre, size, class scores and an angle for every cell.
+
+    [batch, 4 + classes + 1, cells] or its transpose; the last channel is the angle in radians. Input: RGB / 255, aspect
+    kept, centred, padded with 114.
+    """
+
+    name: ClassVar[str] = "yolo-obb"
+
+    @classmethod
+    def recognise(cls, info: NetworkInfo, width: int, height: int, /) -> Recognition:
+        """One dense output with a channel more than box and classes."""
+        channels = dense_channels(info, width, height)
+        if isinstance(channels, Recognition):
+            return channels
+        task = info.metadata.get("task")
+        if len(info.outputs) != 1 or task not in (None, "obb"):
+            return no(f"needs one output of task obb; the network has {shapes_text(info)} of task {task or 'unknown'}")
+        names = metadata_names(info)
+        classes = channels - 5
+        if classes < 1 or (names and len(names) != classes):
+            return no(f"{channels} channels are not 4 box + {len(names) or 'at least 1'} classes + angle")
+        why = (
+            f"output {shapes_text(info)}: {cells(width, height, STRIDES)} = cells of strides 8, 16, 32 at "
+            f"{width}x{height}, {channels} = 4 box + {classes} classes + angle"
+        )
+        if task is None and not names:
+            return perhaps(f"{why}; but no metadata says that the last channel is an angle", classes)
+        return Recognition(True, why, classes)
+
+    @classmethod
+    def confirm(
+        cls, info: NetworkInfo, width: int, height: int, verdict: Recognition, outputs: Arrays, /
+    ) -> Recognition:
+        """Without metadata: a last channel that reaches below 0 or above 1, and is no larger than an angle."""
+        rows, _ = cls(info, width, height).rows_of(outputs[0][0])
+        turned = not within(rows[-1], 0, 1) and within(rows[-1], -2 * math.pi, 2 * math.pi)
+        if verdict.fits or (turned and within(rows[4:-1], 0, 1)):
+            return Recognition(True, verdict.why.partition("; but")[0], verdict.classes)
+        return verdict
+
+    def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
+        """See `Decoder.decode`."""
+        output, fractions = self.rows_of(outputs[0][index])
+        rows = output.T
+        chosen, scores, class_ids = best_classes(rows[:, 4 : 4 + self._classes], confidence)
+        boxes = rows[chosen, :4] * self.size if fractions else rows[chosen, :4]
+        xyxy, degrees = regular(boxes, rows[chosen, 4 + self._classes])
+        return Raw(xyxy, scores, class_ids, angles=degrees)

@@ -1,0 +1,102 @@
+"""YOLOv8-pose and its kin: boxes with key points."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sluice.models.conversions import xyxy_from_cxcywh
+from sluice.models.decoders.base import (
+    Arrays,
+    Float,
+    Raw,
+    Recognition,
+    best_classes,
+    cells,
+    metadata_names,
+    metadata_value,
+    no,
+    perhaps,
+    shapes_text,
+    within,
+)
+from sluice.models.decoders.yolov8 import STRIDES, DenseFamily, dense_channels
+from sluice.runtimes.base import NetworkInfo
+
+
+def keypoint_shape(info: NetworkInfo, values: int) -> tuple[int, int]:
+    """Number of key points and of values for each: from the metadata's ``kpt_shape``, else x, y, confidence."""
+    given = metadata_value(info, "kpt_shape")
+    if isinstance(given, (list, tuple)) and len(given) == 2:
+        return int(given[0]), int(given[1])
+    return values // 3, 3
+
+
+def keypoints_in_pixels(values: npt.NDArray[Any], shape: tuple[int, int], scale: Float | None) -> Float:
+    """float32 [N,K,2 or 3] of rows [N,K x (2 or 3)]; x and y times `scale` (width, height) where they are fractions."""
+    points = np.array(values, np.float32).reshape(-1, *shape)
+    if scale is not None:
+        points[..., :2] *= scale
+    return points
+
+
+class YoloPoseDecoder(DenseFamily):
+    """YOLOv8-pose, YOLO11-pose, YOLO26-pose without its end: box, class scores and key points for every cell.
+
+    [batch, 4 + classes + K x (2 or 3), cells] or its transpose; in pixels, or all in fractions of the input. Input: RGB
+    / 255, aspect kept, centred, padded with 114.
+    """
+
+    name: ClassVar[str] = "yolo-pose"
+
+    def __init__(self, info: NetworkInfo, width: int, height: int, /) -> None:
+        super().__init__(info, width, height)
+        channels = dense_channels(info, width, height)
+        values = channels - 4 - self._classes if isinstance(channels, int) else 0
+        self._shape = keypoint_shape(info, values)
+
+    @classmethod
+    def recognise(cls, info: NetworkInfo, width: int, height: int, /) -> Recognition:
+        """One dense output whose channels hold whole key points."""
+        channels = dense_channels(info, width, height)
+        if isinstance(channels, Recognition):
+            return channels
+        task = info.metadata.get("task")
+        if len(info.outputs) != 1 or task not in (None, "pose"):
+            return no(f"needs one output of task pose; the network has {shapes_text(info)} of task {task or 'unknown'}")
+        classes = len(metadata_names(info)) or 1
+        count, values = keypoint_shape(info, channels - 4 - classes)
+        if count < 1 or 4 + classes + count * values != channels:
+            return no(f"{channels} channels are not 4 box + {classes} classes + {count} key points x {values} values")
+        why = (
+            f"output {shapes_text(info)}: {cells(width, height, STRIDES)} = cells of strides 8, 16, 32 at "
+            f"{width}x{height}, {channels} = 4 box + {classes} classes + {count} key points x {values} values"
+        )
+        if task is None:
+            return perhaps(f"{why}; but no metadata says that these are key points", classes)
+        return Recognition(True, why, classes)
+
+    @classmethod
+    def confirm(
+        cls, info: NetworkInfo, width: int, height: int, verdict: Recognition, outputs: Arrays, /
+    ) -> Recognition:
+        """Without metadata: scores and confidences within 0..1, coordinates far above."""
+        rows, _ = cls(info, width, height).rows_of(outputs[0][0])
+        points = rows[4 + verdict.classes :]
+        if verdict.fits or (
+            within(rows[4 : 4 + verdict.classes], 0, 1) and within(points[2::3], 0, 1) and points[0::3].max() > 2
+        ):
+            return Recognition(True, verdict.why.partition("; but")[0], verdict.classes)
+        return verdict
+
+    def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
+        """See `Decoder.decode`."""
+        output, fractions = self.rows_of(outputs[0][index])
+        rows = output.T
+        chosen, scores, class_ids = best_classes(rows[:, 4 : 4 + self._classes], confidence)
+        boxes = rows[chosen, :4] * self.size if fractions else rows[chosen, :4]
+        scale = self.size[:2] if fractions else None
+        points = keypoints_in_pixels(rows[chosen, 4 + self._classes :], self._shape, scale)
+        return Raw(xyxy_from_cxcywh(boxes), scores, class_ids, keypoints=points)
