@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sluice.models.detections import Detections
-from sluice.models.whole import Classification, Segmentation, WholeFrame
+from sluice.models.whole import Classification, Layer, RawOutputs, Segmentation, WholeFrame
 
 CALLS: list[list[Any]] = []
 
@@ -83,3 +83,24 @@ class Everything:
             [Classification(1, 0.75)], [1, 2, 3], [[1, 2, 0.5]], "B-XY 1", Segmentation(np.eye(2, dtype=np.int32))
         )
         return [Detections.of_whole(whole) for _ in frames]
+
+
+class Masks:
+    """Two objects with masks and embeddings, a class map with probabilities, and raw outputs, for every frame."""
+
+    def __init__(self):
+        mask = np.linspace(0, 1, 64 * 64, dtype=np.float32).reshape(64, 64)
+        segmentation = Segmentation(np.zeros((48, 64), np.int32), np.zeros((2, 48, 64), np.float32))
+        outputs = RawOutputs((Layer("out", np.zeros((1000,), np.float32)),), 64, 48)
+        boxes = [[0, 0, 30, 40], [20, 10, 64, 48]]
+        self.result = Detections(
+            boxes,
+            [0.9, 0.8],
+            [0, 1],
+            box_masks=[mask, mask],
+            embeddings=np.ones((2, 256)),
+            whole=WholeFrame(segmentation=segmentation, outputs=outputs),
+        )
+
+    def infer(self, frames):
+        return [self.result for _ in frames]

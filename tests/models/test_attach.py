@@ -229,3 +229,14 @@ def test_a_secondary_models_results_go_to_its_object(frame):
     assert infer_meta.embeddings(car)[0].component == 2
     assert frame.user_metas == []
     assert not frame.infer_done, "only a detector of frames marks them"
+
+
+def test_of_an_attributes_classes_the_best_is_read_first_and_shown(frame):
+    found = [Classification(2, 0.6), Classification(0, 0.3), Classification(1, 0.9, index=1), Classification(1, 0.1)]
+    attach_detections(frame, whole(classification=found), ["a", "b", "c"], 7, SIZE)
+    (item,) = frame.objects
+    (classifier,) = item.classifiers
+    labels = [(x.label_id, x.label) for x in classifier.labels]
+    assert [label for index, label in labels if index == 0] == ["c", "a", "b"]
+    assert [label for index, label in labels if index == 1] == ["b"]
+    assert item.text.display_text == " c b "

@@ -80,12 +80,21 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class LabelRow:
-    """One label of a classifier: class, number of the attribute, probability, and the class's name or None."""
+    """One label of a classifier.
+
+    Attributes:
+        class_id: the class.
+        label_id: number of the attribute.
+        probability: 0..1.
+        label: the class's name, or None.
+        shown: whether it becomes part of the object's text, if the classifier's labels do.
+    """
 
     class_id: int
     label_id: int
     probability: float
     label: str | None
+    shown: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +298,7 @@ def write_classifications(frame: FrameMeta, rows: Sequence[ClassifierRow], *, un
     table, kept = (ClassificationStruct * max(1, len(rows)))(), []
     for entry, row in zip(table, rows, strict=False):
         labels = (LabelStruct * max(1, len(row.labels)))(*map(_label, row.labels))
-        text = "".join(f"{item.label} " for item in row.labels if row.shown and item.label)
+        text = "".join(f"{item.label} " for item in row.labels if row.shown and item.shown and item.label)
         kept.append(labels)
         entry.object, entry.labels, entry.count, entry.unique_id = row.address, labels, len(row.labels), unique_id
         entry.type = 0 if row.classifier_type is None else interned(row.classifier_type)

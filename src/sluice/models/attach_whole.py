@@ -1,5 +1,7 @@
 """What a model says of a picture as a whole, into the metadata: of a frame, or of the object that the picture shows."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from sluice.contract import infer_meta
@@ -58,10 +60,19 @@ def attach_whole(
 
 
 def classifier_results(whole: WholeFrame, labels: tuple[str, ...]) -> dict[str | None, list[LabelRow]]:
-    """The classifier results of a picture by the classifier's type, in the order the model gave them."""
+    """The classifier results of a picture by the classifier's type, as they are to be added.
+
+    A reader of the metadata, where what is added last comes first, meets the best of an attribute's classes first. Only
+    that one is shown. The attributes are in the order the model gave them, as nvinfer has them.
+    """
     rows: dict[str | None, list[LabelRow]] = {}
+    places: dict[tuple[str | None, int], int] = {}
     for item in whole.classification:
-        rows.setdefault(item.name, []).append(label_row(item, labels))
+        of_type = rows.setdefault(item.name, [])
+        place = places.setdefault((item.name, item.index), len(of_type))
+        row = label_row(item, labels)
+        best = place == len(of_type)
+        of_type.insert(place, row if best else replace(row, shown=False))
     if whole.text:
         rows.setdefault(TEXT, []).append(LabelRow(0, 0, 1.0, whole.text))
     return rows
