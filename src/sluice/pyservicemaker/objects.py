@@ -8,7 +8,7 @@ from sluice.contract.metadata import Box, ClassifierMeta, ObjectMeta
 from sluice.contract.metadata import LabelInfo as _LabelInfo
 from sluice.pyservicemaker import osd
 from sluice.pyservicemaker.base import ApiError, Reading, Wrapper, Writing, index, meta_types, of_type, refuse
-from sluice.pyservicemaker.osd import real, text_of
+from sluice.pyservicemaker.shapes import real, text_of
 from sluice.pyservicemaker.user import UserMetadata, append_user_meta
 
 _SIDES = ("left", "top", "width", "height")

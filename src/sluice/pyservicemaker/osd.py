@@ -6,10 +6,8 @@ refuse floats and negative numbers with ``TypeError``, as in NVIDIA's package.
 """
 
 import ctypes
-import operator
-from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +15,6 @@ import numpy.typing as npt
 from sluice.contract.metadata import (
     ArrowParams,
     CircleParams,
-    Lease,
     LineParams,
     ObjectMeta,
     RectParams,
@@ -26,8 +23,7 @@ from sluice.contract.metadata import (
 from sluice.contract.metadata import (
     TextParams as _TextParams,
 )
-from sluice.contract.provider import provider
-from sluice.errors import StaleBufferError
+from sluice.pyservicemaker.shapes import Color, ColorField, Field, Flag, Shape, TextField, real, text_of, unsigned
 
 __all__ = [
     "Arrow",
@@ -42,10 +38,6 @@ __all__ = [
     "Text",
     "TextParams",
 ]
-
-V = TypeVar("V", bound=View)
-S = TypeVar("S", bound="_Shape[Any]")
-Values = tuple[float, float, float, float]
 
 
 class FontFamily(IntEnum):
@@ -64,183 +56,21 @@ class ArrowHead(IntEnum):
     Both = 2
 
 
-def unsigned(value: Any) -> int:
-    """Return a whole number from 0 to 2³²-1.
-
-    Raises:
-        TypeError: it is anything else.
-    """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"a whole number is needed, not {value!r}; write int(...)") from None
-    if not 0 <= number < 1 << 32:
-        raise TypeError(f"a number from 0 to {(1 << 32) - 1} is needed, not {value!r}; write max(..., 0)")
-    return number
-
-
-def real(value: Any) -> float:
-    """Return a number as a float.
-
-    Raises:
-        TypeError: it is no number.
-    """
-    if isinstance(value, str | bytes):
-        raise TypeError(f"a number is needed, not {value!r}")
-    return float(value)
-
-
-def text_of(value: Any) -> str:
-    """Return a text given as str or as UTF-8 bytes.
-
-    Raises:
-        TypeError: it is neither.
-    """
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if not isinstance(value, str):
-        raise TypeError(f"a str or bytes is needed, not {type(value).__name__}")
-    return value
-
-
-class Color:
-    """Red, green, blue and alpha, each 0 to 1. A colour got from a shape writes through to it."""
-
-    __slots__ = ("_changed", "_values")
-
-    def __init__(self, r: float, g: float, b: float, a: float, /) -> None:
-        """Make a colour."""
-        self._values: Values = (real(r), real(g), real(b), real(a))
-        self._changed: Callable[[Values], None] | None = None
-
-    @classmethod
-    def _of(cls, values: Values, changed: Callable[[Values], None]) -> "Color":
-        color = cls(*values)
-        color._changed = changed
-        return color
-
-    def _set(self, place: int, value: Any) -> None:
-        a, b, c, d = (real(value) if i == place else old for i, old in enumerate(self._values))
-        self._values = (a, b, c, d)
-        if self._changed is not None:
-            self._changed(self._values)
-
-    r = property(lambda self: self._values[0], lambda self, value: self._set(0, value), doc="Red.")
-    g = property(lambda self: self._values[1], lambda self, value: self._set(1, value), doc="Green.")
-    b = property(lambda self: self._values[2], lambda self, value: self._set(2, value), doc="Blue.")
-    a = property(lambda self: self._values[3], lambda self, value: self._set(3, value), doc="Alpha, 1 is opaque.")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Color) and self._values == other._values
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return "Color(r={:g}, g={:g}, b={:g}, a={:g})".format(*self._values)
-
-
-class _Field:
-    """A field of a shape, by its name in the view."""
-
-    def __init__(self, name: str, check: Callable[[Any], Any], doc: str) -> None:
-        self._name, self._check, self.__doc__ = name, check, doc
-
-    def __get__(self, shape: "_Shape[Any] | None", owner: type) -> Any:
-        return self if shape is None else self._read(shape._view)
-
-    def __set__(self, shape: "_Shape[Any]", value: Any) -> None:
-        setattr(shape._view, self._name, self._check(value))
-
-    def _read(self, view: View) -> Any:
-        return getattr(view, self._name)
-
-
-class _Flag(_Field):
-    """A yes or no, read as 0 or 1."""
-
-    def __init__(self, name: str, doc: str) -> None:
-        super().__init__(name, unsigned, doc)
-
-    def _read(self, view: View) -> int:
-        return int(getattr(view, self._name))
-
-
-class _TextField(_Field):
-    """A text, read as "" when there is none."""
-
-    def __init__(self, name: str, doc: str) -> None:
-        super().__init__(name, text_of, doc)
-
-    def _read(self, view: View) -> str:
-        return getattr(view, self._name) or ""
-
-
-class _ColorField(_Field):
-    """A colour."""
-
-    def __init__(self, name: str, doc: str) -> None:
-        super().__init__(name, self._values, doc)
-
-    @staticmethod
-    def _values(value: Any) -> Values:
-        if not isinstance(value, Color):
-            raise TypeError(f"an osd.Color is needed, not {type(value).__name__}")
-        return value._values
-
-    def _read(self, view: View) -> Color:
-        return Color._of(getattr(view, self._name), lambda values: setattr(view, self._name, values))
-
-
-class _Shape(Generic[V]):
-    """A struct that can be drawn: its own, or a reference into metadata."""
-
-    __slots__ = ("_memory", "_view")
-    _kind: ClassVar[type[View]]
-    _shown: ClassVar[tuple[str, ...]] = ()
-    _view: V
-
-    def __init__(self) -> None:
-        """Make an empty one: all fields 0."""
-        owner = provider()
-        self._memory: ctypes.Array[ctypes.c_char] | None = ctypes.create_string_buffer(
-            owner.layout.struct(self._kind.struct).size
-        )
-        self._view = self._kind(ctypes.addressof(self._memory), Lease(), owner)  # type: ignore[assignment]
-
-    @classmethod
-    def _refer(cls: type[S], view: Any) -> S:
-        shape = cls.__new__(cls)
-        shape._memory, shape._view = None, view
-        return shape
-
-    def _store(self, target: V) -> None:
-        """Copy this struct over another of its kind."""
-        size = target.provider.layout.struct(target.struct).size
-        ctypes.memmove(target.address, self._view.address, size)
-
-    def __repr__(self) -> str:
-        name = type(self).__name__
-        try:
-            return f"{name}({', '.join(f'{field}={getattr(self, field)!r}' for field in self._shown)})"
-        except StaleBufferError:
-            return f"<{name} (stale)>"
-
-
-class Rect(_Shape[RectParams]):
+class Rect(Shape[RectParams]):
     """A rectangle; an object's is also its box."""
 
     __slots__ = ()
     _kind = RectParams
     _shown = ("left", "top", "width", "height")
-    left = _Field("left", real, "Left edge.")
-    top = _Field("top", real, "Top edge.")
-    width = _Field("width", real, "Width.")
-    height = _Field("height", real, "Height.")
-    rotation_angle = _Field("rotation_angle", real, "Degrees, clockwise, about the centre.")
-    border_width = _Field("border_width", unsigned, "Width of the border; 0 draws none.")
-    border_color = _ColorField("border_color", "Colour of the border.")
-    has_bg_color = _Flag("has_bg_color", "1 to fill the rectangle.")
-    bg_color = _ColorField("bg_color", "Colour of the filling.")
+    left = Field("left", real, "Left edge.")
+    top = Field("top", real, "Top edge.")
+    width = Field("width", real, "Width.")
+    height = Field("height", real, "Height.")
+    rotation_angle = Field("rotation_angle", real, "Degrees, clockwise, about the centre.")
+    border_width = Field("border_width", unsigned, "Width of the border; 0 draws none.")
+    border_color = ColorField("border_color", "Colour of the border.")
+    has_bg_color = Flag("has_bg_color", "1 to fill the rectangle.")
+    bg_color = ColorField("bg_color", "Colour of the filling.")
 
 
 class Font:
@@ -283,7 +113,7 @@ class Font:
 
     @color.setter
     def color(self, value: Color) -> None:
-        self._view.font_color = _ColorField._values(value)
+        self._view.font_color = ColorField._values(value)
 
     def _assign(self, other: Any) -> None:
         if not isinstance(other, Font):
@@ -295,7 +125,7 @@ class Font:
         return f"Font(name={self.name!r}, size={self.size}, color={self.color!r})"
 
 
-class _FontField(_Field):
+class _FontField(Field):
     """The font of a text."""
 
     def __init__(self, doc: str) -> None:
@@ -305,19 +135,19 @@ class _FontField(_Field):
         assert isinstance(view, _TextParams)
         return Font._refer(view)
 
-    def __set__(self, shape: _Shape[Any], value: Any) -> None:
+    def __set__(self, shape: Shape[Any], value: Any) -> None:
         Font._refer(shape._view)._assign(value)
 
 
-class _AnyText(_Shape[_TextParams]):
+class _AnyText(Shape[_TextParams]):
     """What the two kinds of text share."""
 
     __slots__ = ()
     _kind = _TextParams
     _shown = ("display_text", "x_offset", "y_offset")
-    display_text = _TextField("display_text", "The text; set with str or bytes.")
-    x_offset = _Field("x_offset", unsigned, "Left edge.")
-    y_offset = _Field("y_offset", unsigned, "Top edge.")
+    display_text = TextField("display_text", "The text; set with str or bytes.")
+    x_offset = Field("x_offset", unsigned, "Left edge.")
+    y_offset = Field("y_offset", unsigned, "Top edge.")
 
     def _store(self, target: _TextParams) -> None:
         target.display_text = None  # freed by its owner before the struct is copied over it
@@ -336,8 +166,8 @@ class Text(_AnyText):
 
     __slots__ = ()
     font = _FontField("The font, a reference.")
-    set_bg_color = _Flag("set_bg_clr", "1 to give the text a background.")
-    bg_color = _ColorField("text_bg_clr", "Colour of the background.")
+    set_bg_color = Flag("set_bg_clr", "1 to give the text a background.")
+    bg_color = ColorField("text_bg_clr", "Colour of the background.")
 
 
 class TextParams(_AnyText):
@@ -345,36 +175,36 @@ class TextParams(_AnyText):
 
     __slots__ = ()
     font_params = _FontField("The font, a reference.")
-    set_bg_clr = _Flag("set_bg_clr", "1 to give the text a background.")
-    text_bg_clr = _ColorField("text_bg_clr", "Colour of the background.")
+    set_bg_clr = Flag("set_bg_clr", "1 to give the text a background.")
+    text_bg_clr = ColorField("text_bg_clr", "Colour of the background.")
 
 
-class Line(_Shape[LineParams]):
+class Line(Shape[LineParams]):
     """A line."""
 
     __slots__ = ()
     _kind = LineParams
     _shown = ("x1", "y1", "x2", "y2")
-    x1 = _Field("x1", unsigned, "Start.")
-    y1 = _Field("y1", unsigned, "Start.")
-    x2 = _Field("x2", unsigned, "End.")
-    y2 = _Field("y2", unsigned, "End.")
-    width = _Field("line_width", unsigned, "Width.")
-    color = _ColorField("line_color", "Colour.")
+    x1 = Field("x1", unsigned, "Start.")
+    y1 = Field("y1", unsigned, "Start.")
+    x2 = Field("x2", unsigned, "End.")
+    y2 = Field("y2", unsigned, "End.")
+    width = Field("line_width", unsigned, "Width.")
+    color = ColorField("line_color", "Colour.")
 
 
-class Arrow(_Shape[ArrowParams]):
+class Arrow(Shape[ArrowParams]):
     """An arrow."""
 
     __slots__ = ()
     _kind = ArrowParams
     _shown = ("x1", "y1", "x2", "y2", "head")
-    x1 = _Field("x1", unsigned, "Start.")
-    y1 = _Field("y1", unsigned, "Start.")
-    x2 = _Field("x2", unsigned, "End.")
-    y2 = _Field("y2", unsigned, "End.")
-    width = _Field("arrow_width", unsigned, "Width.")
-    color = _ColorField("arrow_color", "Colour.")
+    x1 = Field("x1", unsigned, "Start.")
+    y1 = Field("y1", unsigned, "Start.")
+    x2 = Field("x2", unsigned, "End.")
+    y2 = Field("y2", unsigned, "End.")
+    width = Field("arrow_width", unsigned, "Width.")
+    color = ColorField("arrow_color", "Colour.")
 
     @property
     def head(self) -> ArrowHead:
@@ -386,19 +216,19 @@ class Arrow(_Shape[ArrowParams]):
         self._view.arrow_head = int(ArrowHead(value))
 
 
-class Circle(_Shape[CircleParams]):
+class Circle(Shape[CircleParams]):
     """A circle."""
 
     __slots__ = ()
     _kind = CircleParams
     _shown = ("xc", "yc", "radius")
-    xc = _Field("xc", unsigned, "Centre.")
-    yc = _Field("yc", unsigned, "Centre.")
-    radius = _Field("radius", unsigned, "Radius.")
-    width = _Field("circle_width", unsigned, "Width of the line.")
-    color = _ColorField("circle_color", "Colour of the line.")
-    has_bg_color = _Flag("has_bg_color", "1 to fill the circle.")
-    bg_color = _ColorField("bg_color", "Colour of the filling.")
+    xc = Field("xc", unsigned, "Centre.")
+    yc = Field("yc", unsigned, "Centre.")
+    radius = Field("radius", unsigned, "Radius.")
+    width = Field("circle_width", unsigned, "Width of the line.")
+    color = ColorField("circle_color", "Colour of the line.")
+    has_bg_color = Flag("has_bg_color", "1 to fill the circle.")
+    bg_color = ColorField("bg_color", "Colour of the filling.")
 
 
 class Mask:

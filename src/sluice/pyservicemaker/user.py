@@ -9,7 +9,7 @@ from sluice.contract import user_meta
 from sluice.contract._native import library
 from sluice.contract.metadata import UserMeta
 from sluice.pyservicemaker.base import ApiError, Session, Wrapper, Writing, meta_types, refuse
-from sluice.pyservicemaker.osd import unsigned
+from sluice.pyservicemaker.shapes import unsigned
 
 if TYPE_CHECKING:
     from sluice.pyservicemaker.analytics import AnalyticsFrameMeta, AnalyticsObjInfo
