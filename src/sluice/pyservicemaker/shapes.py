@@ -1,4 +1,4 @@
-"""What the shapes of `sluice.pyservicemaker.osd` have in common: checked fields, colours, and the C struct behind them."""
+"""What the shapes of `sluice.pyservicemaker.osd` share: checked fields, colours, and the C struct behind them."""
 
 import ctypes
 import operator
