@@ -17,13 +17,13 @@ FILES = (
     ("dsipctest_sgie_config.yml", "primary detector, nms, default"),
     ("configs/config_infer_primary.txt", "primary detector, hybrid, default"),
     ("config_msgconv.txt", "refused: a configuration of nvmsgconv (it has the group sensor1"),
-    ("config_pgie_rt_detr.txt", "primary detector, none, NvDsInferParseCustomDDETRTAO -> any"),
+    ("config_pgie_rt_detr.txt", "primary detector, none, NvDsInferParseCustomDDETRTAO -> deformable-detr-tao"),
     ("config_tracker_2d.yml", "refused: a configuration of a tracker library (it has the group BaseConfig"),
     ("detector_labels.txt", "refused: a label file (3 lines"),
     ("dstest5_msgconv_sample_config.yml", "refused: a configuration of nvmsgconv (it has the group sensor0"),
     ("tracker0.yml", "refused: a file with the settings of the element nvtracker (it has the group tracker"),
     ("config_infer_plan_engine_primary.txt", "refused: a configuration of nvinferserver (it has infer_config {"),
-    ("config_yolov4_infer.txt", "primary detector, nms, NvDsInferParseCustomYoloV4 -> any"),
+    ("config_yolov4_infer.txt", "primary detector, nms, NvDsInferParseCustomYoloV4 -> batched-nms"),
     ("config_infer_audio_sonyc.txt", "primary classifier, default"),
     ("dstest_pgie_config.txt", "primary detector, nms, default"),
     (
@@ -79,7 +79,10 @@ FILES = (
     ("pgie_citysemsegformer_tao_config.txt", "primary segmentation, NvDsInferParseCustomSegformerTAO"),
     ("sgie_lpr_us_config.txt", "secondary classifier, NvDsInferParseCustomNVPlate -> unknown"),
     ("peoplenet_tao/config_infer_primary_peoplenet.txt", "primary detector, nms, default"),
-    ("pgie_peoplenet_transformer_tao_config.yml", "primary detector, none, NvDsInferParseCustomDDETRTAO -> any"),
+    (
+        "pgie_peoplenet_transformer_tao_config.yml",
+        "primary detector, none, NvDsInferParseCustomDDETRTAO -> deformable-detr-tao",
+    ),
     ("sgie_reidentificationnet_tao_config.txt", "secondary other, raw"),
     ("sgie_reidentificationnet_tao_config.yml", "secondary other, raw"),
     ("citysemsegformer_tao/labels.txt", "refused: a label file (19 lines"),
@@ -92,7 +95,7 @@ FILES = (
     ("labels_vehicletypenet.txt", "refused: a label file (1 lines"),
     (
         "config_infer_primary_peoplenet_transformer_v2.yml",
-        "primary detector, none, NvDsInferParseCustomDDETRTAO -> any",
+        "primary detector, none, NvDsInferParseCustomDDETRTAO -> deformable-detr-tao",
     ),
     ("config_infer_secondary_vehiclemakenet.txt", "secondary classifier, default"),
     ("lpr_config_sgie_us.txt", "primary classifier, NvDsInferParseCustomNVPlate -> unknown"),
@@ -103,12 +106,15 @@ FILES = (
         "refused: a configuration of nvdspostprocess or alike ([property] has none of onnx-file",
     ),
     ("cfg_redis.txt", "refused: a configuration of a message broker (it has the group message-broker"),
-    ("config_infer_primary_yoloV11.txt", "primary detector, nms, NvDsInferParseYoloV11 -> any"),
-    ("config_infer_primary_yoloV11_obb.txt", "primary detector, none, NvDsInferParseCustomYoloV11OBB -> any"),
-    ("config_infer_primary_yoloV4.txt", "primary detector, nms, NvDsInferParseCustomYoloV4 -> any"),
+    ("config_infer_primary_yoloV11.txt", "primary detector, nms, NvDsInferParseYoloV11 -> yolov8"),
+    (
+        "config_infer_primary_yoloV11_obb.txt",
+        "primary detector, none, NvDsInferParseCustomYoloV11OBB -> yolo-obb or yolo-end2end-obb",
+    ),
+    ("config_infer_primary_yoloV4.txt", "primary detector, nms, NvDsInferParseCustomYoloV4 -> batched-nms"),
     (
         "deepstream_yolo/config_infer_primary_yoloV7.txt",
-        "primary detector, nms, NvDsInferParseCustomYoloV7_cuda -> any",
+        "primary detector, nms, NvDsInferParseCustomYoloV7_cuda -> yolov7",
     ),
     ("deepstream_yolo/labels.txt", "refused: a label file (80 lines"),
     ("dstest_imagedata_config.txt", "primary detector, nms, default"),
@@ -124,7 +130,10 @@ FILES = (
     ),
     ("ds_sgie2_config.txt", "secondary classifier, default"),
     ("ds_tracker_config.txt", "refused: a file with the settings of the element nvtracker (it has the group tracker"),
-    ("config_infer_primary_yoloV8_face.txt", "primary instance segmentation, none, NvDsInferParseYoloFace -> any"),
+    (
+        "config_infer_primary_yoloV8_face.txt",
+        "primary instance segmentation, none, NvDsInferParseYoloFace -> yolo-pose or yolo-end2end-pose or any",
+    ),
     ("secondary_detector_config.txt", "secondary detector, nms, default"),
     (
         "dstest_occupancy_analytics.txt",
@@ -137,28 +146,76 @@ FILES = (
     ("basket_classifier_labels.txt", "refused: a label file (1 lines"),
     (
         "marcoslucianops+DeepStream-Yolo/config_infer_primary.txt",
-        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
     ),
-    ("config_infer_primary_codetr.txt", "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any"),
-    ("config_infer_primary_damoyolo.txt", "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any"),
-    ("config_infer_primary_goldyolo.txt", "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any"),
-    ("config_infer_primary_ppyoloe.txt", "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any"),
-    ("config_infer_primary_ppyoloe_plus.txt", "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any"),
-    ("config_infer_primary_rtdetr.txt", "primary detector, none, NvDsInferParseYolo -> deepstream-yolo or any"),
-    ("config_infer_primary_rtmdet.txt", "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any"),
-    ("config_infer_primary_yolo11.txt", "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any"),
-    ("config_infer_primary_yoloV2.txt", "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any"),
-    ("config_infer_primary_yoloV5.txt", "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any"),
-    ("config_infer_primary_yoloV5u.txt", "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any"),
-    ("config_infer_primary_yoloV6.txt", "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any"),
+    (
+        "config_infer_primary_codetr.txt",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
+    ),
+    (
+        "config_infer_primary_damoyolo.txt",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
+    ),
+    (
+        "config_infer_primary_goldyolo.txt",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
+    ),
+    (
+        "config_infer_primary_ppyoloe.txt",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
+    ),
+    (
+        "config_infer_primary_ppyoloe_plus.txt",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
+    ),
+    (
+        "config_infer_primary_rtdetr.txt",
+        "primary detector, none, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
+    ),
+    (
+        "config_infer_primary_rtmdet.txt",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
+    ),
+    (
+        "config_infer_primary_yolo11.txt",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
+    ),
+    (
+        "config_infer_primary_yoloV2.txt",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
+    ),
+    (
+        "config_infer_primary_yoloV5.txt",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
+    ),
+    (
+        "config_infer_primary_yoloV5u.txt",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
+    ),
+    (
+        "config_infer_primary_yoloV6.txt",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
+    ),
     (
         "marcoslucianops+DeepStream-Yolo/config_infer_primary_yoloV7.txt",
-        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
     ),
-    ("config_infer_primary_yolonas_custom.txt", "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any"),
-    ("config_infer_primary_yolor.txt", "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any"),
-    ("config_infer_primary_yolox.txt", "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any"),
-    ("config_infer_primary_yolox_legacy.txt", "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or any"),
+    (
+        "config_infer_primary_yolonas_custom.txt",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
+    ),
+    (
+        "config_infer_primary_yolor.txt",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
+    ),
+    (
+        "config_infer_primary_yolox.txt",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
+    ),
+    (
+        "config_infer_primary_yolox_legacy.txt",
+        "primary detector, nms, NvDsInferParseYolo -> deepstream-yolo or yolo-end2end or deepstream-layers or any",
+    ),
     (
         "deepstream_app_config.txt",
         "refused: a configuration of a whole DeepStream application (it has the group application",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from sluice.errors import ConfigurationError, ModelError
-from sluice.models.decoders import DECODERS
+from sluice.models.decoders import DECODERS, FAMILIES
 from sluice.models.nvinfer import files
+from sluice.models.nvinfer.boxes import PARSERS
 from sluice.models.nvinfer.config import read_config
 from sluice.models.nvinfer.files import engine_name, network_file, saved_engine_name
-from sluice.models.nvinfer.functions import ANY, BOX_FUNCTIONS, DEEPSTREAM_YOLO, DETECTNET, box_parser
+from sluice.models.nvinfer.functions import ANY, BOX_FUNCTIONS, DETECTNET, Outputs, box_parser
 from sluice.runtimes import NetworkInfo, TensorInfo
 
 
@@ -103,17 +105,26 @@ def info_of(**outputs):
 
 CELLS = 52 * 52 + 26 * 26 + 13 * 13
 YOLOX = info_of(output=(CELLS, 7))
+YOLOV8 = info_of(output0=(6, CELLS))
 DECODED = info_of(output=(8400, 6))
 
 
 def parser_name(config, info, decoder=None):
-    return box_parser(config, info, 416, 416, decoder)[0]
+    def probe():
+        """Halves; rows of six hold a box, its score and its class."""
+        arrays = [np.full([size or 1 for size in output.shape], 0.5, np.float32) for output in info.outputs]
+        for array in arrays:
+            if array.shape[-1] == 6:
+                array[:] = [1, 2, 30, 40, 0.5, 1]
+        return arrays
+
+    return box_parser(config, Outputs(info, 416, 416, probe), decoder).name
 
 
 def test_the_parse_function_names_the_decoder(tmp_path):
     config = config_of(tmp_path, "onnx-file=n\nparse-bbox-func-name=NvDsInferParseYolo")
-    assert parser_name(config, DECODED) == DEEPSTREAM_YOLO
-    assert parser_name(config, YOLOX) == "yolox"  # a plain export in place of DeepStream-Yolo's own
+    assert parser_name(config, DECODED) == "deepstream-yolo"
+    assert parser_name(config, YOLOV8) == "yolov8"  # a plain export in place of DeepStream-Yolo's own
     config = config_of(tmp_path, "onnx-file=n\nparse-bbox-func-name=NvDsInferParseCustomResnet")
     assert parser_name(config, info_of(cov=(2, 26, 26), bbox=(8, 26, 26))) == DETECTNET
 
@@ -121,7 +132,7 @@ def test_the_parse_function_names_the_decoder(tmp_path):
 def test_a_decoder_that_is_named_goes_before(tmp_path):
     config = config_of(tmp_path, "onnx-file=n\nparse-bbox-func-name=NvDsInferParseOurOwn")
     assert parser_name(config, YOLOX, "yolox") == "yolox"
-    assert parser_name(config, DECODED, DEEPSTREAM_YOLO) == DEEPSTREAM_YOLO
+    assert parser_name(config, DECODED, "deepstream-yolo") == "deepstream-yolo"
     with pytest.raises(ConfigurationError, match="there is no decoder 'yolocks'"):
         parser_name(config, YOLOX, "yolocks")
 
@@ -135,14 +146,14 @@ def test_an_unknown_parse_function_says_which_decoder_to_name(tmp_path):
     assert "lib/libown.so, which cannot be run here" in message
     assert "model-options=decoder=yolox" in message
     with pytest.raises(ConfigurationError, match="a model of your own in Python"):
-        parser_name(config, info_of(strange=(3, 5)))
+        parser_name(config, info_of(strange=(2, 3, 5, 7)))
 
 
 def test_outputs_that_a_known_function_would_not_take(tmp_path):
     config = config_of(tmp_path, "onnx-file=n\nparse-bbox-func-name=NvDsInferParseYolo")
     with pytest.raises(ModelError) as caught:
-        parser_name(config, info_of(strange=(3, 5)))
-    assert "deepstream-yolo: needs [batch, boxes, 6]" in str(caught.value)
+        parser_name(config, info_of(strange=(2, 3, 5, 7)))
+    assert "deepstream-yolo: needs an output" in str(caught.value)
     assert "yolox: " in str(caught.value)
 
 
@@ -156,5 +167,5 @@ def test_without_a_function_detectnet_or_advice(tmp_path):
 
 
 def test_every_decoder_in_the_table_exists():
-    known = {*DECODERS, DETECTNET, DEEPSTREAM_YOLO, ANY}
+    known = {*DECODERS, *FAMILIES, *PARSERS, DETECTNET, ANY}
     assert {name for function in BOX_FUNCTIONS.values() for name in function.decoders} <= known

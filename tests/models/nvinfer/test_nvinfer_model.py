@@ -128,6 +128,54 @@ def test_order_is_class_then_score(tmp_path, data, pictures):
     assert rows == sorted(rows)
 
 
+FACES = """
+[property]
+onnx-file={models}/version-RFB-320.onnx
+net-scale-factor=0.0078125
+offsets=127;127;127
+num-detected-classes=1
+cluster-mode=2
+scaling-filter=1
+{function}
+[class-attrs-all]
+pre-cluster-threshold=0.6
+nms-iou-threshold=0.45
+"""
+
+
+def test_faces_by_a_decoder_that_is_named(tmp_path, data, pictures, expected):
+    """The parse function is nobody's but this team's, so the decoder has to be named."""
+    text = FACES.format(models=data / "models", function="parse-bbox-func-name=NvDsInferParseOurFaces")
+    with pytest.raises(ConfigurationError, match="one that fits the outputs: model-options=decoder=ssd"):
+        model_of(tmp_path, text)
+    model = model_of(tmp_path, text, decoder="ssd", labels=["face"])
+    for name, entries in expected["version-RFB-320.onnx"].items():
+        (found,) = model.infer([pictures[name]])
+        assert_found(found, entries, model.labels, pictures[name], 0.97, 0.01)
+
+
+def test_instances_with_masks(tmp_path, data, pictures, expected):
+    """Without clustering, as network-type 3 has it: the parse function suppresses boxes itself."""
+    file = "yolov8n_seg_320_coco80_int8_qdq.onnx"
+    text = DETECTOR.format(
+        models=data / "models",
+        file=file,
+        lines="net-scale-factor=0.0039215697906911373\nsymmetric-padding=1\nnetwork-type=3\noutput-instance-mask=1\n"
+        "parse-bbox-instance-mask-func-name=NvDsInferParseYoloSeg",
+        confidence=0.3,
+    ).replace("cluster-mode=2", "cluster-mode=4")
+    model = model_of(tmp_path, text)
+    frame = pictures["zidane.jpg"]
+    (found,) = model.infer([frame])
+    entries = expected[file]["zidane.jpg"]
+    assert_found(found, entries, model.labels, frame, 0.86, 0.06)
+    for entry in entries:
+        i = int(overlap(np.array([entry["xyxy"]], np.float32), found.xyxy).argmax())
+        width, height = found.xyxy[i, 2:] - found.xyxy[i, :2]
+        area = (found.box_masks[i] > found.mask_threshold).mean() * width * height
+        assert area == pytest.approx(entry["mask_area_px_in_box"], rel=0.05)
+
+
 def test_segmentation_is_as_recorded(tmp_path, data, pictures, expected):
     file = "deeplab_v3_1_default_1.onnx"
     model = model_of(

@@ -9,7 +9,7 @@ import pytest
 
 from sluice.errors import ModelError
 from sluice.models.letterbox import Letterbox
-from sluice.models.nvinfer.boxes import DeepStreamYoloParser, cut
+from sluice.models.nvinfer.boxes import PARSERS, cut
 from sluice.models.nvinfer.keys import ClassAttributes, Properties
 from sluice.models.nvinfer.labels import as_lines, classifier_labels, detector_labels, read_label_lines
 from sluice.models.nvinfer.parsers import DetectNetParser, class_map, classify, segment
@@ -74,15 +74,73 @@ def test_detectnet_names_what_is_missing():
         DetectNetParser(info_of(cov=(3, 4, 6), bbox=(8, 4, 6)), 96, 64, [0.5])
 
 
-def test_deepstream_yolo_in_one_output_and_in_three():
-    rows = np.array([[[1, 2, 30, 40, 0.9, 3], [5, 6, 7, 8, 0.1, 0]]], np.float32)
-    one = DeepStreamYoloParser(info_of(output=(2, 6)), 0.25).parse([rows], 0)
-    split = [rows[..., 4:5], rows[..., :4], rows[..., 5:]]
-    three = DeepStreamYoloParser(info_of(scores=(2, 1), boxes=(2, 4), classes=(2, 1)), 0.25).parse(split, 0)
-    for raw in (one, three):
-        assert raw.xyxy.tolist() == [[1, 2, 30, 40]]
-        assert (raw.class_ids.tolist(), raw.scores.tolist()) == ([3], [pytest.approx(0.9)])
-    assert "needs [batch, boxes, 6]" in (DeepStreamYoloParser.why_not(info_of(output0=(84, 2100))) or "")
+def parsed(name, outputs, confidence=0.25):
+    """What a form of outputs, given as {name: array of one picture}, is read as."""
+    info = info_of(**{key: value.shape for key, value in outputs.items()})
+    assert PARSERS[name].why_not(info) is None
+    return PARSERS[name](info, 96, 64, confidence).parse([value[None] for value in outputs.values()], 0)
+
+
+def test_older_exports_of_deepstream_yolo():
+    raw = parsed(
+        "deepstream-layers",
+        {
+            "scores": np.array([[0.9], [0.1]], np.float32),
+            "boxes": np.array([[1, 2, 30, 40], [5, 6, 7, 8]], np.float32),
+            "classes": np.array([[3], [0]], np.float32),
+        },
+    )
+    assert raw.xyxy.tolist() == [[1, 2, 30, 40]]
+    assert (raw.class_ids.tolist(), raw.scores.tolist()) == ([3], [pytest.approx(0.9)])
+
+
+@pytest.mark.parametrize(
+    ("name", "box"),
+    [
+        ("batched-nms", [0.25, 0.5, 0.5, 0.75]),
+        ("batched-nms-pixels", [24, 32, 48, 48]),
+        ("tf-ssd", [0.5, 0.25, 0.75, 0.5]),
+        ("efficientdet-tao", [32, 24, 48, 48]),
+    ],
+)
+@pytest.mark.parametrize(
+    "names", [("a", "b", "c", "d"), ("num_detections", "nmsed_boxes", "nmsed_scores", "nmsed_classes")]
+)
+def test_suppressed_outputs(name, box, names):
+    arrays = (
+        np.array([2], np.int32),
+        np.array([box, [0, 0, 1, 1], box], np.float32),
+        np.array([0.9, 0.2, 0.8], np.float32),
+        np.array([1, 0, 2], np.float32),
+    )
+    raw = parsed(name, dict(zip(names, arrays, strict=True)))  # the third lies behind the count
+    assert raw.xyxy.tolist() == [[24, 32, 48, 48]]
+    assert (raw.class_ids.tolist(), raw.scores.tolist()) == ([1], [pytest.approx(0.9)])
+
+
+def test_tao_deformable_detr_leaves_the_background_out():
+    logits = np.full((3, 3), -9, np.float32)
+    logits[0, 0], logits[1, 2], logits[2, 1] = 3, 1, 2
+    boxes = np.array([[0.5, 0.5, 0.5, 0.5], [0.5, 0.5, 0.5, 0.25], [0.25, 0.25, 0.25, 0.5]], np.float32)
+    raw = parsed("deformable-detr-tao", {"pred_boxes": boxes, "pred_logits": logits})
+    assert raw.class_ids.tolist() == [1, 2]
+    assert raw.scores.tolist() == pytest.approx([1 / (1 + np.exp(-2)), 1 / (1 + np.exp(-1))])
+    assert raw.xyxy.tolist() == [[12, 0, 36, 32], [24, 24, 72, 40]]
+
+
+def test_tao_mask_rcnn():
+    detections = np.array([[8, 4, 40, 30, 1, 0.9], [0, 0, 9, 9, 0, 0.1]], np.float32)
+    masks = np.zeros((2, 2, 3, 3), np.float32)
+    masks[0, 1, 1, 1] = 5
+    raw = parsed("mask-rcnn-tao", {"generate_detections": detections, "mask_fcn_logits/BiasAdd": masks})
+    assert (raw.xyxy.tolist(), raw.class_ids.tolist()) == ([[4, 8, 30, 40]], [1])
+    (cells,) = raw.masks.cut(np.array([0]), raw.xyxy, (96, 64))
+    assert cells.tolist() == [[0, 0, 0], [0, 5, 0], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("name", list(PARSERS))
+def test_other_outputs_are_none_of_these_forms(name):
+    assert "needs " in (PARSERS[name].why_not(info_of(output0=(84, 2100))) or "")
 
 
 def test_boxes_are_cut_at_the_input():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,11 +16,13 @@ from sluice.models.decoders.base import Arrays
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.labels import read_labels
+from sluice.models.network import run
 from sluice.models.nvinfer import labels as label_files
 from sluice.models.nvinfer.clustering import require
 from sluice.models.nvinfer.config import NvinferConfig, read_config
 from sluice.models.nvinfer.files import network_file
 from sluice.models.nvinfer.fitting import chosen_outputs, input_layout, real_shapes
+from sluice.models.nvinfer.functions import Outputs
 from sluice.models.nvinfer.input import InputSpec, InputWriter
 from sluice.models.nvinfer.keys import NetworkType
 from sluice.models.nvinfer.reading import Reader, make_reader
@@ -157,7 +159,7 @@ class NvinferModel:
             part = frames[first : first + step]
             boxes = [self._writer.write(slot, frame.surface) for slot, frame in enumerate(part)]
             # A network of a fixed batch gets its whole input; the slots behind the last frame are not read.
-            arrays = opened.network.run(self._writer.input[: opened.batch or len(part)])
+            arrays = run(opened.network, self._writer.input[: opened.batch or len(part)])
             outputs = [arrays[number] for number in opened.chosen]
             for slot, (box, frame) in enumerate(zip(boxes, part, strict=True)):
                 result = opened.reader.read(outputs, slot, box, (frame.width, frame.height))
@@ -173,9 +175,19 @@ class NvinferModel:
         info = real_shapes(network, self._writer.input)
         chosen = chosen_outputs(info, self.config)
         info = replace(info, outputs=tuple(info.outputs[number] for number in chosen))
-        return _Opened(
-            network, entry.shape[0], info, chosen, make_reader(self.config, info, spec, lines, self._decoder)
-        )
+        probe = cache(lambda: self._on_noise(network, chosen))
+        outputs = Outputs(info, spec.width, spec.height, probe, self.config.properties.num_detected_classes)
+        reader = make_reader(self.config, outputs, lines, self._decoder)
+        return _Opened(network, entry.shape[0], info, chosen, reader)
+
+    def _on_noise(self, network: Network, chosen: list[int]) -> Arrays:
+        """The outputs for a picture of noise, the same every time, from which decoders are told apart."""
+        spec = self._writer.spec
+        noise = np.random.default_rng(0).integers(0, 256, (spec.height, spec.width, spec.channels), np.uint8)
+        values = spec.normalise(noise)
+        self._writer.input[:] = values if spec.channels_last else values.transpose(2, 0, 1)
+        arrays = run(network, self._writer.input)
+        return [arrays[number] for number in chosen]
 
     def _label_lines(self) -> label_files.Lines:
         if self._given_labels is not None:

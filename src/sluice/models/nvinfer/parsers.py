@@ -27,6 +27,8 @@ class DetectNetParser:
         ModelError: there are no such outputs, or their shapes do not belong together.
     """
 
+    needs_nms = True
+
     def __init__(self, info: NetworkInfo, width: int, height: int, thresholds: Sequence[float]) -> None:
         self._cov, self._bbox = (_last_named(info, part) for part in ("cov", "bbox"))
         cov, bbox = info.outputs[self._cov].shape[1:], info.outputs[self._bbox].shape[1:]

@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from sluice.errors import ConfigurationError, ModelError
-from sluice.models.decoders.base import Arrays
+from sluice.models.arrays import nms_indices
+from sluice.models.decoders.base import Arrays, Float, Raw
 from sluice.models.detections import Detections
 from sluice.models.letterbox import Letterbox
 from sluice.models.nvinfer import labels as label_files
 from sluice.models.nvinfer.boxes import cut
 from sluice.models.nvinfer.clustering import cluster
 from sluice.models.nvinfer.config import NvinferConfig
-from sluice.models.nvinfer.functions import DETECTNET, box_parser, unknown_function
-from sluice.models.nvinfer.input import InputSpec
+from sluice.models.nvinfer.functions import DETECTNET, Outputs, box_parser, unknown_function
 from sluice.models.nvinfer.keys import NetworkType
 from sluice.models.nvinfer.parsers import class_map, classify, segment
 from sluice.models.nvinfer.writing import on_frame
@@ -55,15 +56,12 @@ class Reader(Protocol):
         ...
 
 
-def make_reader(
-    config: NvinferConfig, info: NetworkInfo, spec: InputSpec, lines: label_files.Lines, decoder: str | None
-) -> Reader:
+def make_reader(config: NvinferConfig, outputs: Outputs, lines: label_files.Lines, decoder: str | None) -> Reader:
     """The reader for a configuration.
 
     Args:
         config: the configuration.
-        info: the network with the outputs that are read.
-        spec: its input.
+        outputs: the outputs that are read.
         lines: the label file.
         decoder: decoder of a detector, in place of the parse function.
 
@@ -75,42 +73,62 @@ def make_reader(
     if decoder is not None and not config.detects:
         raise ConfigurationError(f"{config.path}: decoder={decoder} is for detectors, network-type is {kind.value}")
     if config.detects:
-        return BoxReader(config, info, spec, lines, decoder)
+        return BoxReader(config, outputs, lines, decoder)
     if kind is NetworkType.CLASSIFIER:
-        return ClassReader(config, info, lines)
+        return ClassReader(config, outputs.info, lines)
     if kind is NetworkType.SEGMENTATION:
-        return MapReader(config, info, lines)
+        return MapReader(config, outputs.info, lines)
     return RawReader()
 
 
 class BoxReader:
     """Detectors and instance segmentation: boxes, clustered and filtered. See `Reader`."""
 
-    def __init__(
-        self,
-        config: NvinferConfig,
-        info: NetworkInfo,
-        spec: InputSpec,
-        lines: label_files.Lines,
-        decoder: str | None,
-    ) -> None:
-        self.name, self._parser = box_parser(config, info, spec.width, spec.height, decoder)
+    def __init__(self, config: NvinferConfig, outputs: Outputs, lines: label_files.Lines, decoder: str | None) -> None:
+        self.name, self._parser, self._iou = box_parser(config, outputs, decoder)
         self.labels = label_files.detector_labels(lines)
         self.warnings: tuple[str, ...] = ()
         self._config = config
-        self._input = spec.width, spec.height
+        self._input = outputs.width, outputs.height
 
-    def read(self, outputs: Arrays, index: int, box: Letterbox, size: tuple[int, int]) -> Detections:
+    def read(self, outputs: Arrays, index: int, box: Letterbox, size: tuple[int, int], /) -> Detections:
         """See `Reader.read`."""
         properties, classes = self._config.properties, self._config.classes
         raw = self._parser.parse(outputs, index)
         xyxy, rows = raw.xyxy, np.arange(len(raw.xyxy))
-        if self.name != DETECTNET:
+        if self.name != DETECTNET and raw.angles is None:
             xyxy, rows = cut(xyxy, *self._input)
+        if self._iou is not None:
+            keep = nms_indices(xyxy, raw.scores[rows], raw.class_ids[rows], self._iou)
+            xyxy, rows = xyxy[keep], rows[keep]
         found = cluster(xyxy, raw.scores[rows], raw.class_ids[rows], properties.cluster_mode, classes)
         placed, kept = on_frame(found.xyxy, found.class_ids, box, size, properties, classes)
         found = found.take(kept)
-        return Detections(placed, found.scores, found.class_ids)
+        result = Detections(placed, found.scores, found.class_ids)
+        self._add_details(result, raw, rows[found.rows], found.xyxy, box)
+        return result
+
+    def _add_details(
+        self, result: Detections, raw: Raw, rows: npt.NDArray[np.intp], xyxy: Float, box: Letterbox
+    ) -> None:
+        """Angles, key points and masks of the boxes that are left.
+
+        Args:
+            result: the detections, to be completed.
+            raw: what was found.
+            rows: row in `raw` of each detection.
+            xyxy: their boxes in pixels of the input.
+            box: how the frame lies in the input.
+        """
+        properties = self._config.properties
+        result.angles = None if raw.angles is None else raw.angles[rows]
+        if raw.keypoints is not None:
+            result.keypoints = np.array(raw.keypoints[rows], np.float32)
+            result.keypoints[..., :2] = box.to_frame(result.keypoints[..., :2], clip=False)
+        if raw.masks is not None and properties.output_instance_mask:
+            result.box_masks = raw.masks.cut(rows, xyxy, self._input)
+            if "segmentation-threshold" in self._config.given:
+                result.mask_threshold = properties.segmentation_threshold
 
 
 class ClassReader:
