@@ -240,3 +240,14 @@ def test_of_an_attributes_classes_the_best_is_read_first_and_shown(frame):
     assert [label for index, label in labels if index == 0] == ["c", "a", "b"]
     assert [label for index, label in labels if index == 1] == ["b"]
     assert item.text.display_text == " c b "
+
+
+def test_colours_of_boxes_are_written(frame):
+    boxes = [(0, 0, 9, 9), (300, 0, 310, 9), (20, 0, 29, 9)]
+    border = [[0, 0, 1, 1], [0, 0, 0, 1], [0, 1, 0, 0.5]]
+    fill = [[1, 1, 0, 0.25], [1, 1, 1, 1], [0, 0, 0, 0]]
+    attach_detections(frame, found(*boxes, border_colors=border, fill_colors=fill), [], 7, SIZE)
+    second, first = frame.objects
+    assert (first.rect.border_color, second.rect.border_color) == ((0, 0, 1, 1), (0, 1, 0, 0.5))
+    assert (first.rect.has_bg_color, first.rect.bg_color) == (True, (1, 1, 0, 0.25))
+    assert second.rect.has_bg_color is False

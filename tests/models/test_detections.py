@@ -260,6 +260,8 @@ def test_wrong_results_for_the_whole_frame_are_refused_by_name(whole, said):
     [
         ({"box_masks": [np.ones((2, 2))], "masks": np.ones((1, 9, 9), bool)}, "one of the two"),
         ({"box_masks": []}, "0 items"),
+        ({"border_colors": [[1, 0, 0]]}, "border_colors has shape"),
+        ({"fill_colors": [[1, 0, np.nan, 1]]}, "fill_colors holds NaN"),
         ({"box_masks": [np.ones(3)]}, r"box_masks\[0\]"),
         ({"box_masks": [np.ones((0, 3))]}, "no cells"),
     ],

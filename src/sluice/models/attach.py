@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from sluice.contract.bulk import LabelTable, write_objects
+from sluice.contract.bulk import RED, LabelTable, write_objects
 from sluice.contract.infer_meta import (
     ClassifierRow,
     LabelRow,
@@ -86,9 +86,14 @@ def _write(
         masks=masks_of(detections, boxes),
         mask_threshold=detections.mask_threshold if detections.masks is None else MASK_EDGE,
         parents=None if parent is None else np.full(len(boxes), parent.address, np.uint64),
+        border_color=RED if detections.border_colors is None else detections.border_colors,
+        bg_color=detections.fill_colors,
         texts=None if detections.texts is None else shown_texts(detections, labels),
         infer_done=None,
     )
+    if detections.fill_colors is not None:
+        for address in addresses[detections.fill_colors[:, 3] == 0].tolist():
+            ObjectMeta(address, frame.lease, frame.provider).rect.has_bg_color = False
     if detections.attributes is not None:
         shown = detections.texts is None
         rows = [

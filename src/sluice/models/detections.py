@@ -38,6 +38,8 @@ class Detections:
         box_masks: N arrays float32 [rows,columns] whose cells are of one size and cover the object's box (before it is
             clipped or turned); a cell above `mask_threshold` belongs to the object. Instead of `masks`.
         mask_threshold: the edge in `box_masks`.
+        border_colors: float32 [N,4]; red, green, blue, alpha of the box as it is drawn, each 0..1. Red if None.
+        fill_colors: float32 [N,4]; the same of the box's inside; alpha 0 for no filling.
         keypoints: float32 [N,K,2] (x, y) or [N,K,3] (x, y, confidence).
         embeddings: float32 [N,D].
         attributes: N mappings from an attribute's name to its value, e.g. ``{"colour": "red"}``; a value may be a
@@ -59,6 +61,8 @@ class Detections:
     texts: Sequence[str | None] | None = None
     box_masks: Sequence[npt.NDArray[np.float32]] | None = None
     mask_threshold: float = 0.5
+    border_colors: npt.NDArray[np.float32] | None = None
+    fill_colors: npt.NDArray[np.float32] | None = None
     whole: WholeFrame | None = None
 
     def __post_init__(self) -> None:
@@ -71,6 +75,8 @@ class Detections:
         self.masks = None if self.masks is None else to_numpy(self.masks)
         self.keypoints = None if self.keypoints is None else as_float32(self.keypoints)
         self.embeddings = None if self.embeddings is None else as_float32(self.embeddings)
+        self.border_colors = None if self.border_colors is None else as_float32(self.border_colors)
+        self.fill_colors = None if self.fill_colors is None else as_float32(self.fill_colors)
         self.box_masks = None if self.box_masks is None else [as_float32(mask) for mask in self.box_masks]
 
     @classmethod
@@ -156,6 +162,9 @@ class Detections:
             _check_array("embeddings", self.embeddings, np.float32, (n, None), "one vector per box")
         for name in ("attributes", "labels", "texts"):
             _check_sequence(name, getattr(self, name), n)
+        for name in ("border_colors", "fill_colors"):
+            if getattr(self, name) is not None:
+                _check_array(name, getattr(self, name), np.float32, (n, 4), "red, green, blue, alpha, each 0..1")
         if self.box_masks is not None:
             self._check_box_masks()
         if self.whole is not None:
