@@ -20,7 +20,7 @@ from sluice.models.nvinfer.config import NvinferConfig
 from sluice.models.nvinfer.functions import DETECTNET, Outputs, box_parser, unknown_function
 from sluice.models.nvinfer.keys import NetworkType
 from sluice.models.nvinfer.parsers import class_map, classify, segment
-from sluice.models.nvinfer.writing import on_frame
+from sluice.models.nvinfer.writing import colours_of, on_frame
 from sluice.models.whole import WholeFrame
 from sluice.runtimes import NetworkInfo
 
@@ -104,7 +104,8 @@ class BoxReader:
         found = cluster(xyxy, raw.scores[rows], raw.class_ids[rows], properties.cluster_mode, classes)
         placed, kept = on_frame(found.xyxy, found.class_ids, box, size, properties, classes)
         found = found.take(kept)
-        result = Detections(placed, found.scores, found.class_ids)
+        border, fill = colours_of(found.class_ids, classes)
+        result = Detections(placed, found.scores, found.class_ids, border_colors=border, fill_colors=fill)
         self._add_details(result, raw, rows[found.rows], found.xyxy, box)
         return result
 

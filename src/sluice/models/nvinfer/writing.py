@@ -46,6 +46,25 @@ def style_of(class_id: int, classes: Sequence[ClassAttributes]) -> ObjectStyle:
     return ObjectStyle(classes[class_id].border_color, classes[class_id].bg_color)
 
 
+def colours_of(
+    class_ids: npt.NDArray[np.int32], classes: Sequence[ClassAttributes]
+) -> tuple[Float | None, Float | None]:
+    """Border and fill colours of objects, float32 [N,4], a fill of alpha 0 standing for none.
+
+    Args:
+        class_ids: int32 [N].
+        classes: the configuration of each class.
+
+    Returns:
+        None in place of the borders where all are red, and of the fills where there are none.
+    """
+    styles = [style_of(number, classes) for number in class_ids.tolist()]
+    border = np.array([style.border_color for style in styles], np.float32).reshape(-1, 4)
+    fill = np.array([style.bg_color or (0.0, 0.0, 0.0, 0.0) for style in styles], np.float32).reshape(-1, 4)
+    plain = (border == np.array(ObjectStyle().border_color, np.float32)).all()
+    return None if plain else border, fill if fill[:, 3].any() else None
+
+
 def on_frame(
     xyxy: Float,
     class_ids: npt.NDArray[np.int32],
