@@ -179,6 +179,8 @@ def _mean(properties: Properties, size: tuple[int, int, int], path: Path) -> Flo
 class InputWriter:
     """Writes pictures into the slots of one preallocated input. Not for use by two threads at once.
 
+    Padding is written when a slot's geometry changes, not for every picture.
+
     Attributes:
         spec: what is wanted.
         input: array of the spec's shape and dtype; slot i belongs to the i-th picture of a batch.
@@ -187,7 +189,7 @@ class InputWriter:
     def __init__(self, spec: InputSpec, batch: int) -> None:
         self.spec = spec
         self.input: npt.NDArray[Any] = np.zeros(spec.shape(batch), spec.dtype)
-        self._pixels = np.zeros((spec.height, spec.width, spec.channels), np.uint8)
+        self._geometry: list[Letterbox | None] = [None] * batch
 
     def write(self, slot: int, surface: Surface) -> Letterbox:
         """Write one surface into a slot and return how it lies there.
@@ -201,19 +203,38 @@ class InputWriter:
         even: Any = EvenSurface(surface)
         if min(even.width, even.height) < 1:
             raise ConfigurationError(f"a picture of {surface.width}x{surface.height} is too small for nvinfer's input")
-        box = placement(
-            (even.width, even.height),
-            (spec.width, spec.height),
-            keep_aspect=spec.keep_aspect,
-            symmetric=spec.symmetric,
-        )
+        size = even.width, even.height
+        box = placement(size, (spec.width, spec.height), keep_aspect=spec.keep_aspect, symmetric=spec.symmetric)
         pixels = shrink(even, (box.width, box.height), ORDERS.get(spec.color_format, "RGB"), spec.interpolation)
         if spec.color_format == GRAY:
-            pixels = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)[..., None]
-        # Padding is black before the normalisation.
-        if (box.width, box.height) != (spec.width, spec.height):
-            self._pixels[...] = 0
-        self._pixels[box.top : box.top + box.height, box.left : box.left + box.width] = pixels
-        values = spec.normalise(self._pixels)
-        self.input[slot] = values if spec.channels_last else values.transpose(2, 0, 1)
+            pixels = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
+        target = self.channels_last(slot)
+        if self._geometry[slot] != box:
+            # Padding is black before the normalisation.
+            target[...] = spec.normalise(np.zeros((spec.height, spec.width, spec.channels), np.uint8))
+            self._geometry[slot] = box
+        self._normalise(pixels, target, box)
         return box
+
+    def write_input(self, slot: int, pixels: npt.NDArray[np.uint8]) -> None:
+        """Write pixels [H,W,C] of the input's own size and order of channels into a slot."""
+        self.channels_last(slot)[...] = self.spec.normalise(pixels)
+        self._geometry[slot] = None
+
+    def channels_last(self, slot: int) -> npt.NDArray[Any]:
+        """A slot as a view [H,W,C]."""
+        target: npt.NDArray[Any] = self.input[slot]
+        return target if self.spec.channels_last else target.transpose(1, 2, 0)
+
+    def _normalise(self, pixels: npt.NDArray[Any], target: npt.NDArray[Any], box: Letterbox) -> None:
+        """Write uint8 [h,w,C] into its place in a slot; per channel, so that rows are contiguous."""
+        spec = self.spec
+        area = slice(box.top, box.top + box.height), slice(box.left, box.left + box.width)
+        for channel, plane in enumerate(cv2.split(pixels)):
+            view = target[(*area, channel)]
+            if spec.scale <= 0:
+                view[...] = plane
+                continue
+            mean: Any = np.float32(0) if spec.mean is None else spec.mean[..., channel]
+            np.subtract(plane, mean[area] if mean.ndim else mean, out=view, casting="same_kind")
+            view *= np.float32(spec.scale)

@@ -184,8 +184,8 @@ class NvinferModel:
         """The outputs for a picture of noise, the same every time, from which decoders are told apart."""
         spec = self._writer.spec
         noise = np.random.default_rng(0).integers(0, 256, (spec.height, spec.width, spec.channels), np.uint8)
-        values = spec.normalise(noise)
-        self._writer.input[:] = values if spec.channels_last else values.transpose(2, 0, 1)
+        for slot in range(len(self._writer.input)):
+            self._writer.write_input(slot, noise)
         arrays = run(network, self._writer.input)
         return [arrays[number] for number in chosen]
 
