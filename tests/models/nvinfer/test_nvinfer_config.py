@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from gi.repository import GLib
 
 from sluice.errors import ConfigurationError
 from sluice.models.nvinfer.config import read_config
+from sluice.models.nvinfer.functions import BOX_FUNCTIONS
 from sluice.models.nvinfer.keys import ClassAttributes, ClusterMode, Fate, NetworkType, Properties
+from sluice.models.nvinfer.reading import CLASSIFIER_FUNCTIONS, SEGMENTATION_FUNCTIONS
 from sluice.models.nvinfer.values import list_of, read_boolean, read_integer, read_number
 
 DETECTOR = "[property]\nonnx-file=net.onnx\nnum-detected-classes=2\ncluster-mode=2\n"
@@ -241,3 +244,14 @@ def test_every_key_has_a_meaning():
         assert len({key.name for key in keys}) == len(keys)
         assert all(key.meaning for key in keys)
         assert not any(item.default for item in fields(table) if item.metadata["key"].fate is Fate.REFUSED)
+
+
+def test_the_documentation_lists_every_key_and_function():
+    """What the tables in the code say stands in the document word for word."""
+    text = (Path(__file__).parents[3] / "docs/nvinfer-files.md").read_text()
+    for table in (Properties, ClassAttributes):
+        for key in (item.metadata["key"] for item in fields(table)):
+            assert f"| `{key.name}` | {key.fate.name.lower()} | {key.meaning} |" in text
+    for name, function in BOX_FUNCTIONS.items():
+        assert f"| `{name}` | {', '.join(function.decoders)} |" in text
+    assert all(f"| `{name}` |" in text for name in (*CLASSIFIER_FUNCTIONS, *SEGMENTATION_FUNCTIONS))
