@@ -4,7 +4,6 @@ They are copied and released by C functions without the GIL, wherever GStreamer 
 objects are shared by the copies of a batch and let go together with the last of them, in one entry into Python.
 """
 
-import atexit
 import ctypes
 import functools
 import json
@@ -14,6 +13,7 @@ from typing import Any
 
 from sluice.contract._locked import call
 from sluice.contract._native import library
+from sluice.contract._python_memory import use_python
 from sluice.contract.metadata import BatchMeta, FrameMeta, ObjectMeta, UserMeta
 from sluice.contract.provider import Provider
 from sluice.errors import ContractError
@@ -52,13 +52,9 @@ class _Entry(ctypes.Structure):
 
 @dataclass(frozen=True)
 class _Functions:
-    """The C functions whose addresses tell our user metas from others, and the drain, kept alive for C."""
+    """The C functions whose addresses tell our user metas from others."""
 
     kinds: dict[int, Kind]
-    drain: Any
-
-
-_Drain = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.c_uint)
 
 
 @functools.cache
@@ -66,21 +62,10 @@ def _functions() -> _Functions:
     lib = library()
     names = {"sluice_text_copy": Kind.TEXT, "sluice_bytes_copy": Kind.BYTES, "sluice_object_copy": Kind.OBJECT}
     kinds = {ctypes.cast(getattr(lib, name), ctypes.c_void_p).value or 0: kind for name, kind in names.items()}
-    decref = ctypes.pythonapi.Py_DecRef
-    decref.restype, decref.argtypes = None, [ctypes.c_void_p]
-
-    def let_go(objects: Any, count: int) -> None:
-        for index in range(count):
-            decref(objects[index])
-
-    drain = _Drain(let_go)
     lib.g_bytes_get_data.restype = ctypes.c_void_p
     lib.g_bytes_get_data.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)]
-    lib.sluice_set_python_drain.restype, lib.sluice_set_python_drain.argtypes = None, [ctypes.c_void_p]
-    lib.sluice_set_python_drain(drain)
-    # Buffers may outlive the interpreter on GStreamer's threads; their objects are leaked then.
-    atexit.register(lib.sluice_set_python_drain, None)
-    return _Functions(kinds, drain)
+    use_python()
+    return _Functions(kinds)
 
 
 def attach_text(owner: Owner, meta_type: int | str, text: str) -> UserMeta:

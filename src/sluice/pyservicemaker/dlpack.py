@@ -5,7 +5,6 @@ https://dmlc.github.io/dlpack/latest/python_spec.html and c_api.html. Planes of 
 C, too: it takes the GIL, and may run while an exception unwinds the stack.
 """
 
-import atexit
 import ctypes
 import functools
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sluice.contract._native import library
+from sluice.contract._python_memory import use_python
 from sluice.contract.dlpack import KDL_CPU, KDL_CUDA
 
 KDL_CUDA_HOST = 3
@@ -43,26 +43,9 @@ class _Tensor(ctypes.Structure):
     )
 
 
-class _Python(ctypes.Structure):
-    """``SluicePython`` of native/python_memory.c: functions of Python's C API."""
-
-    _fields_ = tuple(
-        (name, ctypes.c_void_p)
-        for name in (
-            "PyGILState_Ensure",
-            "PyGILState_Release",
-            "PyErr_Fetch",
-            "PyErr_Restore",
-            "Py_DecRef",
-            "PyCapsule_IsValid",
-            "PyCapsule_GetPointer",
-        )
-    )
-
-
 @dataclass(frozen=True)
 class _Functions:
-    """The C functions, and the struct that they keep the address of."""
+    """The C functions."""
 
     export: Any
     drop: int
@@ -71,16 +54,12 @@ class _Functions:
     incref: Any
     is_valid: Any
     pointer_of: Any
-    python: _Python
 
 
 @functools.cache
 def _functions() -> _Functions:
     lib, python = library(), ctypes.pythonapi
-    table = _Python(*(ctypes.cast(getattr(python, field[0]), ctypes.c_void_p) for field in _Python._fields_))
-    lib.sluice_python_use.restype, lib.sluice_python_use.argtypes = None, [ctypes.c_void_p]
-    lib.sluice_python_use(ctypes.addressof(table))
-    atexit.register(lib.sluice_python_use, None)
+    use_python()
     # Functions that work on Python objects keep the GIL.
     export = ctypes.PyDLL(lib._name, handle=lib._handle).sluice_python_export
     export.restype = ctypes.c_void_p
@@ -103,7 +82,6 @@ def _functions() -> _Functions:
         incref=prototype("Py_IncRef", None, thing),
         is_valid=prototype("PyCapsule_IsValid", ctypes.c_int, thing, text),
         pointer_of=prototype("PyCapsule_GetPointer", pointer, thing, text),
-        python=table,
     )
 
 

@@ -89,6 +89,22 @@ def test_python_objects_are_let_go_in_one_entry_with_the_last_copy(copied):
     assert library().sluice_live_payloads() == payloads
 
 
+def test_an_exception_survives_the_end_of_a_buffer_whose_objects_go_while_it_unwinds(copied):
+    import gi
+
+    gi.require_version("Gst", "1.0")
+    from gi.repository import Gst
+
+    def buffer_with_an_object():
+        buffer = Gst.Buffer.new()
+        with Lease() as lease:
+            attach_object(BatchMeta.attach(buffer, 1, lease), 9000, Thing())
+        return buffer
+
+    with pytest.raises(TypeError, match="Buffer"):
+        int(buffer_with_an_object())
+
+
 def test_all_kinds_are_gone_with_the_buffer(copied, ledger):
     import gi
 

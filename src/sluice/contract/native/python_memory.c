@@ -34,9 +34,9 @@ sluice_python_use (const SluicePython *functions)
   g_atomic_pointer_set (&python, functions);
 }
 
-/* Let a reference of a Python object go. */
-SLUICE_EXPORT void
-sluice_python_drop (gpointer object)
+/* Let references of Python objects go, in one entry into Python. */
+void
+sluice_python_drop_all (gpointer *objects, guint count)
 {
   const SluicePython *functions = g_atomic_pointer_get (&python);
   if (functions == NULL)
@@ -44,9 +44,17 @@ sluice_python_drop (gpointer object)
   int state = functions->gil_ensure ();
   gpointer type, value, traceback;
   functions->error_fetch (&type, &value, &traceback);
-  functions->decref (object);
+  for (guint i = 0; i < count; i++)
+    functions->decref (objects[i]);
   functions->error_restore (type, value, traceback);
   functions->gil_release (state);
+}
+
+/* Let a reference of a Python object go. */
+SLUICE_EXPORT void
+sluice_python_drop (gpointer object)
+{
+  sluice_python_drop_all (&object, 1);
 }
 
 /* https://dmlc.github.io/dlpack/latest/c_api.html */

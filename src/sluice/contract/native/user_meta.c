@@ -6,7 +6,7 @@
  */
 #include "provider.h"
 
-typedef void (*SluiceDrain) (gpointer *objects, guint count);
+void sluice_python_drop_all (gpointer *objects, guint count);
 
 typedef struct
 {
@@ -24,7 +24,6 @@ typedef struct
 
 static gint live_payloads;
 static gint drains;
-static SluiceDrain python_drain;
 
 /* How many payloads are on batches; a test's ledger. */
 SLUICE_EXPORT gint
@@ -38,13 +37,6 @@ SLUICE_EXPORT gint
 sluice_python_drains (void)
 {
   return g_atomic_int_get (&drains);
-}
-
-/* The function that lets Python objects go; NULL while the interpreter ends, when they are leaked. */
-SLUICE_EXPORT void
-sluice_set_python_drain (SluiceDrain drain)
-{
-  g_atomic_pointer_set (&python_drain, drain);
 }
 
 static gpointer
@@ -89,10 +81,9 @@ group_unref (SluiceGroup *group)
 {
   if (!g_atomic_int_dec_and_test (&group->refs))
     return;
-  SluiceDrain drain = g_atomic_pointer_get (&python_drain);
-  if (drain != NULL && group->objects->len > 0) {
+  if (group->objects->len > 0) {
     g_atomic_int_inc (&drains);
-    drain (group->objects->pdata, group->objects->len);
+    sluice_python_drop_all (group->objects->pdata, group->objects->len);
   }
   g_ptr_array_free (group->objects, TRUE);
   g_ptr_array_free (group->entries, TRUE);
