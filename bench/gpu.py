@@ -1,9 +1,9 @@
 """Frames per second of NVIDIA's decoder alone, and with Sluice behind it, on a machine with an NVIDIA GPU.
 
 Every stream plays the same H.264 or H.265 elementary stream in a loop. Frames are counted by the sinks' own statistics
-(decode alone) or the inference element's counter (with Sluice, where the sink counts batches), between two moments of the steady
-state; no Python of the benchmark runs on the measured path. ``cpu`` lists the threads that used the most processor time
-in between, as a share of one core, so that it shows where the time goes.
+(decode alone) or the inference element's counter (with Sluice, where the sink counts batches), between two moments of
+the steady state; no Python of the benchmark runs on the measured path. ``cpu`` lists the threads that used the most
+processor time in between, as a share of one core, so that it shows where the time goes.
 
     python3 bench/gpu.py CLIP.h264 --streams 1 8 32 --seconds 15 --out result.json
 """
