@@ -343,11 +343,14 @@ def test_settings_go_before_the_files(tmp_path):
     assert model.labels == ("a", "b")
 
 
-def test_looks_of_the_classes(tmp_path):
+def test_colours_of_the_classes(tmp_path):
     brightness(tmp_path / "net.onnx")
-    model = model_of(tmp_path, TINY.format(lines="") + "[class-attrs-1]\nborder-color=0;1;0;1\nbg-color=0;0;1;0.5\n")
-    assert model.styles[0].border_color == (1, 0, 0, 1)
-    assert (model.styles[1].border_color, model.styles[1].bg_color) == ((0, 1, 0, 1), (0, 0, 1, 0.5))
+    text = TINY.format(lines="")
+    (found,) = model_of(tmp_path, text + "[class-attrs-1]\nborder-color=0;1;0;1\nbg-color=0;0;1;0.5\n").infer([gray(9)])
+    assert found.border_colors.tolist() == [[0, 1, 0, 1]]
+    assert found.fill_colors.tolist() == [[0, 0, 1, 0.5]]
+    (found,) = model_of(tmp_path, text).infer([gray(9)])
+    assert (found.border_colors, found.fill_colors) == (None, None)
 
 
 def test_open_sizes_come_from_infer_dims(tmp_path):

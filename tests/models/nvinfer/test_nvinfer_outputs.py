@@ -13,7 +13,7 @@ from sluice.models.nvinfer.boxes import PARSERS, cut
 from sluice.models.nvinfer.keys import ClassAttributes, Properties
 from sluice.models.nvinfer.labels import as_lines, classifier_labels, detector_labels, read_label_lines
 from sluice.models.nvinfer.parsers import DetectNetParser, class_map, classify, segment
-from sluice.models.nvinfer.writing import ObjectStyle, colours_of, on_frame, style_of
+from sluice.models.nvinfer.writing import colours_of, on_frame
 from sluice.runtimes import NetworkInfo, TensorInfo
 
 PICTURE = (TensorInfo("input", (None, 3, 64, 96), "float32"),)
@@ -235,15 +235,13 @@ def test_no_boxes():
     assert len(kept) == 0
 
 
-def test_looks_are_the_classes():
+def test_colours_are_the_classes():
     classes = [ClassAttributes(), replace(ClassAttributes(), border_color=(0, 1, 0, 1), bg_color=(0, 0, 1, 0.5))]
-    assert style_of(1, classes) == ObjectStyle((0, 1, 0, 1), (0, 0, 1, 0.5))
-    assert style_of(0, classes) == style_of(2, classes) == ObjectStyle((1, 0, 0, 1), None)
-    border, fill = colours_of(np.array([1, 0, 2], np.int32), classes)
-    assert border.tolist() == [[0, 1, 0, 1], [1, 0, 0, 1], [1, 0, 0, 1]]
-    assert fill.tolist() == [[0, 0, 1, 0.5], [0, 0, 0, 0], [0, 0, 0, 0]]
-    assert colours_of(np.array([0, 2], np.int32), classes) == (None, None)
-    assert colours_of(np.empty(0, np.int32), classes) == (None, None)
+    border, fill = colours_of(np.array([1, 0], np.int32), classes)
+    assert border.tolist() == [[0, 1, 0, 1], [1, 0, 0, 1]]
+    assert fill.tolist() == [[0, 0, 1, 0.5], [0, 0, 0, 0]]
+    assert colours_of(np.array([0, 0], np.int32), classes[:1]) == (None, None)
+    assert colours_of(np.empty(0, np.int32), []) == (None, None)
 
 
 def test_label_files_of_both_forms(tmp_path):

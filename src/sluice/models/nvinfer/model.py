@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +26,6 @@ from sluice.models.nvinfer.functions import Outputs
 from sluice.models.nvinfer.input import InputSpec, InputWriter
 from sluice.models.nvinfer.keys import NetworkType
 from sluice.models.nvinfer.reading import Reader, make_reader
-from sluice.models.nvinfer.writing import ObjectStyle, style_of
 from sluice.models.whole import Layer, RawOutputs, WholeFrame
 from sluice.runtimes import Network, NetworkInfo, open_network
 
@@ -96,11 +95,6 @@ class NvinferModel:
         self._given_labels = read_labels(labels)
         self._opened: _Opened | None = None
         self._writer: InputWriter
-
-    @cached_property
-    def styles(self) -> tuple[ObjectStyle, ...]:
-        """The looks of objects by class id."""
-        return tuple(style_of(number, self.config.classes) for number in range(len(self.config.classes)))
 
     @property
     def parser(self) -> str:

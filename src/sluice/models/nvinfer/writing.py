@@ -1,68 +1,39 @@
-"""What nvinfer does to boxes on the frame, and the looks that it gives to objects."""
+"""What nvinfer does to boxes on the frame, and the colours that it gives to objects."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from sluice.models.letterbox import Letterbox
-from sluice.models.nvinfer.keys import ClassAttributes, Colour, Properties
+from sluice.models.nvinfer.keys import ClassAttributes, Properties
 
 Float = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True)
-class ObjectStyle:
-    """How an object is drawn, as nvinfer writes it into the metadata. Colours are r, g, b, a, each 0..1.
-
-    Attributes:
-        border_color, border_width: of the box; the width in pixels.
-        bg_color: of the box's inside; None for none.
-        font, font_size, font_color, text_bg_color: of the text.
-        text_offset: pixels from the box's left top corner to the text's, across and down.
-    """
-
-    border_color: Colour = (1.0, 0.0, 0.0, 1.0)
-    bg_color: Colour | None = None
-    border_width: int = 3
-    font: str = "Serif"
-    font_size: int = 11
-    font_color: Colour = (1.0, 1.0, 1.0, 1.0)
-    text_bg_color: Colour | None = (0.0, 0.0, 0.0, 1.0)
-    text_offset: tuple[int, int] = (0, -10)
-
-
-#: The object of a classifier on whole frames: its box is the frame.
-WHOLE_FRAME_STYLE = ObjectStyle(bg_color=None, border_width=6)
-
-
-def style_of(class_id: int, classes: Sequence[ClassAttributes]) -> ObjectStyle:
-    """The looks of an object of a class; red without a background where the class has no attributes."""
-    if not 0 <= class_id < len(classes):
-        return ObjectStyle()
-    return ObjectStyle(classes[class_id].border_color, classes[class_id].bg_color)
+RED, NOTHING = (1.0, 0.0, 0.0, 1.0), (0.0, 0.0, 0.0, 0.0)
 
 
 def colours_of(
     class_ids: npt.NDArray[np.int32], classes: Sequence[ClassAttributes]
 ) -> tuple[Float | None, Float | None]:
-    """Border and fill colours of objects, float32 [N,4], a fill of alpha 0 standing for none.
+    """Border and fill colours of objects, float32 [N,4]: red, green, blue, alpha of 0..1; alpha 0 is no fill.
 
     Args:
-        class_ids: int32 [N].
+        class_ids: int32 [N], each with attributes in `classes`.
         classes: the configuration of each class.
 
     Returns:
-        None in place of the borders where all are red, and of the fills where there are none.
+        None in place of the borders where all are red, which they are anyway, and of the fills where there are none.
     """
-    styles = [style_of(number, classes) for number in class_ids.tolist()]
-    border = np.array([style.border_color for style in styles], np.float32).reshape(-1, 4)
-    fill = np.array([style.bg_color or (0.0, 0.0, 0.0, 0.0) for style in styles], np.float32).reshape(-1, 4)
-    plain = (border == np.array(ObjectStyle().border_color, np.float32)).all()
-    return None if plain else border, fill if fill[:, 3].any() else None
+    borders = [item.border_color for item in classes]
+    fills = [item.bg_color or NOTHING for item in classes]
+    return (
+        None if all(colour == RED for colour in borders) else np.array(borders, np.float32)[class_ids],
+        np.array(fills, np.float32)[class_ids] if any(colour[3] for colour in fills) else None,
+    )
 
 
 def on_frame(
