@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 
@@ -59,6 +60,30 @@ class Network(Protocol):
     def close(self) -> None:
         """Free the network."""
         ...
+
+
+#: Inputs beside the picture that only say how large it is: RT-DETR and D-FINE's (width, height), PaddleDetection's
+#: (height, width) and scale from before resizing, and transformers' mask of what is no padding.
+#: Sizes and boxes stay in pixels of the network's input, since the way back to the frame is the caller's.
+SIZE_INPUTS: dict[str, Callable[[int, int], Any]] = {
+    "orig_target_sizes": lambda width, height: [width, height],
+    "im_shape": lambda width, height: [height, width],
+    "scale_factor": lambda _width, _height: [1, 1],
+    "pixel_mask": lambda width, height: np.ones((height, width)),
+}
+
+
+def split_inputs(inputs: Sequence[TensorInfo]) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
+    """The inputs that a caller has to give, and those of `SIZE_INPUTS`."""
+    sizes = tuple(item for item in inputs if item.name in SIZE_INPUTS)
+    return tuple(item for item in inputs if item not in sizes), sizes
+
+
+def size_values(inputs: Sequence[TensorInfo], pictures: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    """What inputs of `SIZE_INPUTS` get for pictures [batch, channels, height, width]."""
+    count, _, height, width = pictures.shape
+    values = {item.name: np.asarray(SIZE_INPUTS[item.name](width, height), item.dtype) for item in inputs}
+    return {name: np.repeat(value[None], count, axis=0) for name, value in values.items()}
 
 
 def metadata_texts(metadata: Mapping[Any, Any]) -> dict[str, str]:

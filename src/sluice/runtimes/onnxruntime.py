@@ -11,7 +11,7 @@ from typing import Any
 import numpy.typing as npt
 
 from sluice.errors import ConfigurationError, ModelError
-from sluice.runtimes.base import NetworkInfo, TensorInfo
+from sluice.runtimes.base import NetworkInfo, TensorInfo, size_values, split_inputs
 from sluice.runtimes.unwinding import import_compiled
 
 onnxruntime: Any = import_compiled("onnxruntime")
@@ -51,9 +51,10 @@ class OnnxRuntimeNetwork:
             raise ModelError(f"ONNX Runtime cannot open {path}: {_first_line(error)}") from error
         if providers[0] != "CPUExecutionProvider":
             self._check_provider(providers[0][0], device)
+        # get_inputs leaves out initializers that old exporters list as inputs too.
+        inputs, self._sizes = split_inputs([_tensor(item) for item in self._session.get_inputs()])
         self.info = NetworkInfo(
-            # get_inputs leaves out initializers that old exporters list as inputs too.
-            inputs=tuple(_tensor(item) for item in self._session.get_inputs()),
+            inputs=inputs,
             outputs=tuple(_tensor(item) for item in self._session.get_outputs()),
             metadata=dict(self._session.get_modelmeta().custom_metadata_map),
         )
@@ -63,8 +64,9 @@ class OnnxRuntimeNetwork:
         self._input = self.info.inputs[0].name
 
     def run(self, array: npt.NDArray[Any]) -> Sequence[npt.NDArray[Any]]:
-        """All outputs for one array given to the only input."""
-        outputs: Sequence[npt.NDArray[Any]] = self._session.run(None, {self._input: array})
+        """All outputs for one array given to the only input; see `SIZE_INPUTS` for those that may be beside it."""
+        sizes = size_values(self._sizes, array) if self._sizes else {}
+        outputs: Sequence[npt.NDArray[Any]] = self._session.run(None, {self._input: array, **sizes})
         return outputs
 
     def close(self) -> None:

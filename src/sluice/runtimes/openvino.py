@@ -37,10 +37,11 @@ class OpenVinoNetwork:
         threads: int | None = None,
     ) -> None:
         place = _device(device)
+        settings = _settings(place, precision, threads)
         try:
             core = openvino.Core()
             model = core.read_model(path)
-            compiled = core.compile_model(model, place, _settings(place, precision, threads))
+            compiled = core.compile_model(model, place, settings)
         except Exception as error:  # OpenVINO raises RuntimeError and its own subclasses of it
             raise ModelError(f"OpenVINO cannot open {path} on {place}: {_first_line(error)}") from error
         self.info = NetworkInfo(

@@ -103,7 +103,7 @@ class ModuleNetwork:
         except Exception as error:  # a module may raise anything
             raise ModelError(
                 f"{name} cannot be called with one picture {list(picture.shape)} ({entry.dtype}): "
-                f"{type(error).__name__}: {error}"
+                f"{type(error).__name__}: {_last_line(error)}"
             ) from error
         if not outputs:
             raise ModelError(f"{name} returned no tensors for one picture {list(picture.shape)}")
@@ -300,6 +300,11 @@ def _batch(metadata: Mapping[str, str]) -> int | None:
     """Frames at once from Ultralytics' ``batch``, where the archive was traced for that number."""
     text = metadata.get("batch", "")
     return int(text) if text.isdigit() and not _dynamic(metadata) else None
+
+
+def _last_line(error: Exception) -> str:
+    """The reason; TorchScript tells a traceback of many lines before it."""
+    return (str(error).strip().splitlines() or [""])[-1].removeprefix("RuntimeError: ")
 
 
 def _dynamic(metadata: Mapping[str, str]) -> bool:

@@ -1,0 +1,173 @@
+"""Ultralytics' networks with seeded random weights, tuned so that a picture gives some tens of varied results."""
+
+from __future__ import annotations
+
+from contextlib import chdir
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sluice.models.detections import Detections
+
+BEST = 3.0  # the strongest class logit; those of fresh weights differ by hundredths only
+SHARE = 0.02  # share of the cells whose best class is more likely than not
+CLASSIFIER_GAIN = 20.0  # spreads a classifier's probabilities
+
+
+@dataclass(frozen=True)
+class Family:
+    """One kind of export.
+
+    Attributes:
+        name: Ultralytics' model definition, without ``.yaml``.
+        export: arguments of its export: "nms" None for the raw head, False for the end-to-end head.
+        size: height and width of the input.
+        seed: of the weights.
+    """
+
+    name: str
+    export: dict[str, Any] = field(default_factory=dict)
+    size: tuple[int, int] = (320, 320)
+    seed: int = 1
+
+    def __str__(self) -> str:
+        options = "-".join(f"{key}={value}" for key, value in self.export.items())
+        return "-".join(part for part in (self.name, options, "x".join(map(str, self.size))) if part)
+
+    @property
+    def end_to_end(self) -> bool:
+        """Whether the export's last part is the end-to-end head."""
+        return self.export.get("nms", True) is False
+
+
+class ReferenceNet:
+    """A network of a family: PyTorch's with Ultralytics' own code around it, and the exported file."""
+
+    def __init__(self, family: Family, rgb: np.ndarray, folder: Path) -> None:
+        self.family = family
+        self.rgb = rgb
+        self.onnx = self._export(folder)
+        self.yolo = self._build()
+
+    def raw(self, picture: np.ndarray) -> list[np.ndarray]:
+        """The head's outputs for a float32 [1,3,h,w], as the export arranges them."""
+        import torch
+
+        with torch.inference_mode():
+            self._head.export = True
+            outputs = self.yolo.model(torch.from_numpy(picture))
+            self._head.export = False
+        tensors = outputs if isinstance(outputs, (tuple, list)) else [outputs]
+        return [tensor.numpy() for tensor in tensors if hasattr(tensor, "numpy")]
+
+    def results(self, rgb: np.ndarray, confidence: float, iou: float = 0.7) -> Any:
+        """Ultralytics' own result for a picture."""
+        [result] = self.yolo.predict(
+            np.ascontiguousarray(rgb[:, :, ::-1]),
+            conf=confidence,
+            iou=iou,
+            imgsz=list(self.family.size),
+            rect=False,
+            verbose=False,
+            device="cpu",
+            nms=False if self.family.end_to_end else None,
+        )
+        return result
+
+    def detections(self, rgb: np.ndarray, confidence: float, iou: float = 0.7) -> Detections:
+        """The same as `Detections`."""
+        return Detections.from_ultralytics(self.results(rgb, confidence, iou))
+
+    @property
+    def _head(self) -> Any:
+        return self.yolo.model.model[-1]
+
+    def _build(self) -> Any:
+        import torch
+        from ultralytics import YOLO
+
+        torch.manual_seed(self.family.seed)
+        yolo = YOLO(f"{self.family.name}.yaml")
+        tune(yolo.model, self.rgb, self.family.size)
+        if hasattr(yolo.model, "end2end"):
+            yolo.model.end2end = self.family.end_to_end
+        return yolo
+
+    def _export(self, folder: Path) -> Path:
+        """The exported file. A model of its own, since exporting changes the model."""
+        folder = folder / str(self.family)
+        folder.mkdir()
+        with chdir(folder):
+            made = self._build().export(
+                format="onnx", imgsz=list(self.family.size), simplify=False, verbose=False, **self.family.export
+            )
+        return (folder / made).resolve()
+
+
+def tune(model: Any, rgb: np.ndarray, size: tuple[int, int]) -> None:
+    """Give fresh weights life: normalisation from pictures, and class scores that differ from cell to cell."""
+    import cv2
+    import torch
+
+    pictures = np.stack([cv2.resize(rgb, size[::-1]), crop(rgb, size)])
+    tensor = torch.from_numpy(pictures.transpose(0, 3, 1, 2).astype(np.float32) / 255)
+    norms = [module for module in model.modules() if isinstance(module, torch.nn.BatchNorm2d)]
+    before = [norm.momentum for norm in norms]
+    with torch.no_grad():
+        model.train()
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # plain averages of what comes now
+        model(torch.cat([tensor, tensor.flip(3), 1 - tensor]))
+        for norm, momentum in zip(norms, before, strict=True):
+            norm.momentum = momentum
+        model.eval()
+        head = model.model[-1]
+        for boxes, classes in (("cv2", "cv3"), ("one2one_cv2", "one2one_cv3")):
+            if getattr(head, classes, None) is not None:
+                _tune_scores(model, [level[-1] for level in getattr(head, classes)], tensor)
+                if head.reg_max == 1:  # distances as they are, which fresh weights make negative
+                    _tune_distances(model, [level[-1] for level in getattr(head, boxes)], tensor)
+        if hasattr(head, "linear"):
+            head.linear.weight.mul_(CLASSIFIER_GAIN)
+
+
+def crop(rgb: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """A part of the picture that has the network's size."""
+    height, width = size
+    return np.ascontiguousarray(rgb[200 : 200 + height, 100 : 100 + width])
+
+
+def _tune_scores(model: Any, convolutions: list[Any], pictures: Any) -> None:
+    """Scale the last convolutions of a class branch: the best logit is `BEST`, and `SHARE` of the cells are above 0."""
+    best = _outputs(model, convolutions, pictures).amax(1)
+    middle = best.quantile(1 - SHARE)
+    gain = float(BEST / (best.max() - middle))
+    for layer in convolutions:
+        layer.weight.mul_(gain)
+        layer.bias.fill_(-float(middle) * gain)
+
+
+def _tune_distances(model: Any, convolutions: list[Any], pictures: Any) -> None:
+    """Scale the last convolutions of a box branch: distances between 1 and 5 strides."""
+    outputs = _outputs(model, convolutions, pictures)
+    gain = 2.0 / float(outputs.abs().max())
+    for layer in convolutions:
+        layer.weight.mul_(gain)
+        layer.bias.fill_(3.0)
+
+
+def _outputs(model: Any, convolutions: list[Any], pictures: Any) -> Any:
+    """What convolutions give without their biases, [all cells of all levels and pictures, channels]."""
+    import torch
+
+    seen: list[Any] = []
+    hooks = [layer.register_forward_hook(lambda _m, _i, out: seen.append(out)) for layer in convolutions]
+    for layer in convolutions:
+        layer.bias.zero_()
+    model(pictures)
+    for hook in hooks:
+        hook.remove()
+    return torch.cat([out.permute(0, 2, 3, 1).flatten(0, 2) for out in seen])
