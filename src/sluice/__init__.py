@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sluice.errors import SluiceError
 
 if TYPE_CHECKING:
+    from sluice import pyservicemaker
     from sluice.app.pipeline import Pipeline
     from sluice.models.detections import Detections
     from sluice.models.frame import Frame
@@ -22,7 +23,7 @@ if sys.platform == "linux":
         ctypes.CDLL("libgcc_s.so.1", ctypes.RTLD_GLOBAL)
 
 __version__ = "0.1.0"
-__all__ = ["Detections", "Frame", "Model", "Pipeline", "SluiceError", "__version__", "load_model"]
+__all__ = ["Detections", "Frame", "Model", "Pipeline", "SluiceError", "__version__", "load_model", "pyservicemaker"]
 
 # Imported at first use: `import sluice` stays light, and works before and after gi, cv2 and onnxruntime.
 _HOMES = {
@@ -35,10 +36,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "pyservicemaker":
+        return importlib.import_module("sluice.pyservicemaker")
     if name not in _HOMES:
         raise AttributeError(f"module 'sluice' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *__all__})
