@@ -100,9 +100,10 @@ def _one_class(boxes: Boxes, mode: ClusterMode, attributes: ClassAttributes) -> 
 def dbscan(boxes: Boxes, attributes: ClassAttributes, *, merge: bool) -> Boxes:
     """Clusters of the boxes of one class, found by DBSCAN with the distance 1 - IoU.
 
-    As in nvinfer's own implementation (NvDsInferDBScan, published with NVIDIA's Isaac ROS) neighbours are nearer than
-    eps, a box with itself and its neighbours must be minBoxes or more, and boxes that are only near such a one belong
-    to no cluster.
+    As in NVIDIA's own code (NvDsInferDBScan, published with Isaac ROS) neighbours are nearer than eps, a box with its
+    neighbours must be minBoxes or more, and boxes that are only near such a one belong to no cluster. A difference:
+    DBSCAN follows neighbours of neighbours, NVIDIA's code ends at the neighbours of a cluster's first box, so that a
+    long chain of boxes is one object here and may be several there.
 
     Args:
         boxes: the boxes of one class.

@@ -165,7 +165,7 @@ class MapReader:
         _check_map(info, config, self._finished)
 
     def read(self, outputs: Arrays, index: int, _box: Letterbox, _size: tuple[int, int], /) -> Detections:
-        """See `Reader.read`. The map has the size of the output, which stands for the whole frame."""
+        """See `Reader.read`. The map has the size of the output and shows the whole input, as in nvinfer."""
         properties, output = self._properties, outputs[0][index]
         if self._finished:
             found = class_map(output, properties.num_detected_classes)
