@@ -67,10 +67,16 @@ class Options:
     def runtime_name(self) -> str:
         """What executes the model: a runtime or package for a file, "python" for Python code, "none" without one."""
         from sluice.models.adapters import executor
+        from sluice.models.nvinfer import is_configuration
         from sluice.runtimes import FILES
 
         if self.model_name == "none":
             return "none"
+        if isinstance(self.model, str | Path) and is_configuration(str(self.model)):
+            from sluice.models.nvinfer.config import read_config
+            from sluice.models.nvinfer.files import network_file
+
+            return executor(network_file(read_config(self.model), self.runtime)[0], self.runtime)
         is_file = isinstance(self.model, str | Path) and Path(self.model).suffix.lower() in FILES
         return executor(str(self.model), self.runtime) if is_file else "python"
 

@@ -11,6 +11,7 @@ import pytest
 from array_surfaces import from_rgb
 from tiny_networks import save, tensor
 
+from sluice.app.options import Options
 from sluice.errors import ConfigurationError, ModelError
 from sluice.models.frame import Frame
 from sluice.models.inspection import inspect_model
@@ -411,3 +412,9 @@ def test_a_missing_label_file_is_named(tmp_path):
     brightness(tmp_path / "net.onnx")
     with pytest.raises(ModelError, match="labelfile-path: cannot read"):
         tiny(tmp_path, "labelfile-path=none.txt")
+
+
+def test_the_summary_of_a_run_names_what_executes_the_network(tmp_path):
+    brightness(tmp_path / "net.onnx")
+    (tmp_path / "pgie.txt").write_text(TINY.format(lines=""))
+    assert Options(model=str(tmp_path / "pgie.txt")).runtime_name == "onnxruntime"
