@@ -418,3 +418,40 @@ def test_the_summary_of_a_run_names_what_executes_the_network(tmp_path):
     brightness(tmp_path / "net.onnx")
     (tmp_path / "pgie.txt").write_text(TINY.format(lines=""))
     assert Options(model=str(tmp_path / "pgie.txt")).runtime_name == "onnxruntime"
+
+
+def constant(path, values):
+    """A network whose only output is always the same, for inputs of 32x32."""
+    nodes = [
+        onnx_helper.make_node("ReduceMean", ["input"], ["mean"], axes=[1, 2, 3], keepdims=1),
+        onnx_helper.make_node("Reshape", ["mean", "shape"], ["flat"]),
+        onnx_helper.make_node("Mul", ["flat", "zero"], ["nothing"]),
+        onnx_helper.make_node("Add", ["nothing", "values"], ["output0"]),
+    ]
+    return save(
+        path,
+        nodes,
+        [tensor("input", [1, 3, 32, 32])],
+        [tensor("output0", list(values.shape))],
+        shape=np.array([1, 1, 1], np.int64),
+        zero=np.zeros(1, np.float32),
+        values=values,
+    )
+
+
+def test_rotated_boxes_keep_their_angle_and_are_suppressed_by_their_function(tmp_path):
+    """YOLO-OBB: centre, size, two classes, angle. The second box lies on the first, the third elsewhere."""
+    cells = np.zeros((1, 7, 21), np.float32)
+    cells[0, :2] = np.linspace(2, 30, 21)
+    cells[0, :, 3] = [16, 16, 12, 6, 0, 0.9, np.pi / 6]
+    cells[0, :, 4] = [16, 16, 12, 7, 0, 0.8, np.pi / 6]
+    cells[0, :, 5] = [6, 6, 4, 4, 0.7, 0, 0]
+    constant(tmp_path / "net.onnx", cells)
+    text = TINY.replace("NvDsInferParseYolo", "NvDsInferParseCustomYoloV11OBB").replace("threshold=0", "threshold=0.5")
+    model = model_of(tmp_path, text.format(lines=""))
+    (found,) = model.infer([gray(1)])
+    assert model.parser == "yolo-obb"
+    assert sorted(found.class_ids.tolist()) == [0, 1]
+    turned = found[found.class_ids == 1]
+    assert turned.angles.tolist() == pytest.approx([30], abs=1e-3)
+    assert turned.xyxy[0].tolist() == pytest.approx([20, 26, 44, 38], abs=1e-3)
