@@ -32,8 +32,8 @@ from sluice.models.decoders.suppressed import is_integer
 from sluice.models.preprocess import Preprocessing
 from sluice.runtimes.base import NetworkInfo
 
+OTHERS = ("labels", "dets")  # RF-DETR's names
 LEAST_QUERIES = 100  # published networks have 100 to 900; fewer rows within 0..1 may be anything
-SIZES_INPUT = "orig_target_sizes"  # the second input of RT-DETR's and D-FINE's exports: width, height
 
 
 class QueryFamily(Family):
@@ -118,6 +118,8 @@ class LogitsFamily(QueryFamily):
     def recognise(cls, info: NetworkInfo, _width: int, _height: int, /) -> Recognition:
         """Two such outputs; other outputs, such as hidden states, are not read."""
         at = cls.outputs_of(info)
+        if at is not None and named(info, *OTHERS) and cls.SCORES not in OTHERS:
+            return no("the outputs are named labels and dets, as RF-DETR's are")
         if at is None:
             return no(
                 f"needs {cls.SCORES} [batch, at most {MOST_QUERIES} queries, classes] and {cls.BOXES} [batch, queries, "
@@ -178,10 +180,12 @@ class RtdetrLogitsDecoder(LogitsFamily):
     def confirm(
         cls, info: NetworkInfo, _width: int, _height: int, verdict: Recognition, outputs: Arrays, /
     ) -> Recognition:
-        """Boxes are fractions, and the last class is not the winner of most queries, as "no object" would be."""
+        """Boxes are fractions, scores logits, and the last class does not win most queries, as "no object" would."""
         at = cls.outputs_of(info)
         if at is None or not cls.boxes_are_fractions(info, outputs):
             return no("the boxes do not lie within 0..1")
+        if within(outputs[at[0]], 0, 1):
+            return no(f"{info.outputs[at[0]]} holds probabilities, not logits")
         if _no_object_wins(outputs[at[0]]):
             return no("the last class has the highest logit of most queries, above 0: it is DETR's 'no object'")
         return Recognition(True, verdict.why.partition("; but")[0], verdict.classes)

@@ -73,7 +73,7 @@ class YoloObbDecoder(DenseFamily):
             f"output {shapes_text(info)}: {cells(width, height, STRIDES)} = cells of strides 8, 16, 32 at "
             f"{width}x{height}, {channels} = 4 box + {classes} classes + angle"
         )
-        if task is None and not names:
+        if task is None:
             return perhaps(f"{why}; but no metadata says that the last channel is an angle", classes)
         return Recognition(True, why, classes)
 

@@ -110,6 +110,8 @@ class Yolov8Decoder(DenseFamily):
         rows, fractions = cls(info, width, height).rows_of(outputs[0][0])
         if not within(rows[4 : 4 + verdict.classes], 0, 1):
             return no(f"of {shapes_text(info)}, the {verdict.classes} channels behind the box are not all within 0..1")
+        if verdict.classes > 1 and (rows[4] == 1).all():
+            return no(f"the channel behind the box of {shapes_text(info)} is 1 everywhere: an objectness, as YOLOv6's")
         reach = (1, 1) if fractions else (width, height)
         if rows[0].max() < reach[0] / 2 or rows[1].max() < reach[1] / 2:
             return no(f"the first channels of {shapes_text(info)} are no centres: they do not cover the input")
