@@ -6,6 +6,7 @@ runs on a thread of its own (``sluice.models.instance``), never on a streaming t
 Imports gi and the standard library only; numpy, the contract and the models are imported at NULL→READY.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import gi
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from sluice.elements.infer_calls import Results
     from sluice.elements.infer_feed import Feed
     from sluice.elements.infer_frames import BatchReader
+    from sluice.models.raw_files import RawFiles
 
 NVMM_FORMATS = "{ NV12, RGBA, I420, RGB }"
 RAW_FORMATS = "{ I420, NV12, RGB, BGR, RGBA, BGRA, BGRx, RGBx, GRAY8, YUY2 }"
@@ -70,6 +72,7 @@ class SluiceInfer(SwappingElement):
         self._frame_number = 0
         self._reader: BatchReader | None = None
         self._feed: Feed | None = None
+        self._files: RawFiles | None = None
 
     # Properties
 
@@ -114,6 +117,7 @@ class SluiceInfer(SwappingElement):
 
     def start(self) -> None:
         from sluice.elements.infer_feed import Feed
+        from sluice.models.raw_files import RawFiles
 
         self._values = with_configuration(self._values, self._given)
         settings = Settings.from_values(self._values)
@@ -121,6 +125,7 @@ class SluiceInfer(SwappingElement):
         self._counter.reset()
         self._frame_number = 0
         self._feed = Feed(settings.scope, settings.iou)
+        self._files = RawFiles(settings.unique_id, Path.cwd()) if settings.nvinfer.writes_files else None
         self.start_model(settings)
 
     def stop(self) -> None:
@@ -171,6 +176,7 @@ class SluiceInfer(SwappingElement):
         from sluice.elements.infer_calls import call_model
 
         settings, slot, stats, reader, feed = self._settings, self._slot, self._stats, self._reader, self._feed
+        files = self._files
         assert settings is not None
         assert feed is not None
         assert slot is not None
@@ -181,7 +187,7 @@ class SluiceInfer(SwappingElement):
             slot.offer(reader.open(buffer, metas[: settings.batch_size or None]))
         if metas and slot.running and (feed.secondary or self._counter.wants(self._values["interval"])):
             batch = feed.open(slot, metas, reader.surfaces(buffer))
-            pending = feed.submit(slot, batch, lambda model: call_model(model, batch, settings, stats))
+            pending = feed.submit(slot, batch, lambda model: call_model(model, batch, settings, stats, files))
             if pending is not None:
                 return pending
         stats.count_batch(len(metas), skipped=len(metas))

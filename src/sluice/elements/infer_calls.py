@@ -4,9 +4,14 @@ The model's thread makes the calls, the source pad's thread writes the results. 
 the memory of their pixels, never metadata; so a call that was abandoned cannot write into a batch that has left.
 """
 
+import re
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from sluice.elements.infer_frames import OpenBatch
 from sluice.elements.infer_properties import Settings
@@ -16,6 +21,7 @@ from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.instance import ModelDefinition
 from sluice.models.loading import load_model
+from sluice.models.raw_files import RawFiles
 
 #: Option of network models that has their raw outputs in the results.
 OUTPUTS_OPTION = ("output_tensor_meta", "true")
@@ -39,8 +45,8 @@ def definition_of(settings: Settings) -> ModelDefinition:
 
 
 def open_model(definition: ModelDefinition) -> Any:
-    """Return the model of a definition, not loaded yet."""
-    return load_model(
+    """Return the model of a definition, not loaded yet; called on the model's thread, which it gives its GPU."""
+    model = load_model(
         definition.model,
         labels=definition.labels,
         runtime=definition.runtime,
@@ -51,6 +57,18 @@ def open_model(definition: ModelDefinition) -> Any:
         classes=definition.classes,
         options=dict(definition.options) | ({"overrides": dict(definition.overrides)} if definition.overrides else {}),
     )
+    use_gpu(definition.device)
+    return model
+
+
+def use_gpu(device: str) -> None:
+    """Make a GPU the one that PyTorch uses on this thread when none is named, where PyTorch is in use.
+
+    Networks are opened on their device by their runtimes; this is for models in Python, which may say just "cuda".
+    """
+    match, torch = re.fullmatch(r"cuda:(\d+)", device), sys.modules.get("torch")
+    if match is not None and torch is not None:
+        torch.cuda.set_device(int(match[1]))
 
 
 @dataclass
@@ -82,41 +100,70 @@ class Results:
         return self.batch.attach(self.found, self.labels, unique_id)
 
 
-def call_model(model: Any, batch: OpenBatch, settings: Settings, stats: Stats) -> Results:
+def call_model(
+    model: Any, batch: OpenBatch, settings: Settings, stats: Stats, files: RawFiles | None = None
+) -> Results:
     """Call the model on a batch, in as many calls as ``batch-size`` asks for; never raises.
+
+    Args:
+        model: what is called.
+        batch: what it is given; released when it has been called.
+        settings: the element's.
+        stats: counts the calls.
+        files: where the raw outputs are written, if they are.
 
     A call with several frames that raises is repeated with each frame alone: that names the frame to blame, and the
     frames of the other streams keep their detections.
     """
     results = Results(batch, [], model.labels)
+
+    def infer(frames: list[Frame]) -> list[Detections]:
+        return _attached(model.infer(frames), settings, files)
+
     try:
         step = settings.batch_size or len(batch)
         for start in range(0, len(batch), step):
-            _call(model, batch.frames[start : start + step], results, stats)
+            _call(infer, batch.frames[start : start + step], results, stats)
     finally:
         batch.release()
     return results
 
 
-def _call(model: Any, frames: list[Frame], results: Results, stats: Stats) -> None:
+def _attached(found: list[Detections], settings: Settings, files: RawFiles | None) -> list[Detections]:
+    """Of a call's results those that are attached; the raw outputs are written into files where they are asked for."""
+    if left_out := settings.nvinfer.left_out:
+        found = [item[~np.isin(item.class_ids, list(left_out))] for item in found]
+    if files is not None:
+        wholes = [item.whole for item in found if item.whole is not None]
+        files.write([whole.outputs for whole in wholes if whole.outputs is not None])
+        if not settings.scope.outputs:
+            for whole in wholes:
+                whole.outputs = None
+    return found
+
+
+Infer = Callable[[list[Frame]], list[Detections]]
+
+
+def _call(infer: Infer, frames: list[Frame], results: Results, stats: Stats) -> None:
     """Make one call and append what it found."""
     began = time.perf_counter()
     try:
-        results.found += model.infer(frames)
+        results.found += infer(frames)
     except BaseException as error:
         if len(frames) == 1:
             results.found.append(None)
             results.error = results.error or _placed(error, frames[0])
         else:
-            _call_one_by_one(model, frames, results, stats, error)
+            _call_one_by_one(infer, frames, results, stats, error)
     else:
         stats.count_call(time.perf_counter() - began)
 
 
-def _call_one_by_one(model: Any, frames: list[Frame], results: Results, stats: Stats, error: BaseException) -> None:
+def _call_one_by_one(infer: Infer, frames: list[Frame], results: Results, stats: Stats, error: BaseException) -> None:
     """Repeat a failed call frame by frame; if no frame alone fails, the error is of the call as a whole."""
     for frame in frames:
-        _call(model, [frame], results, stats)
+        _call(infer, [frame], results, stats)
     if results.error is None:
         of = ", ".join(f"stream {frame.stream} frame {frame.number}" for frame in frames)
         results.error = ModelError(f"{type(error).__name__}: {error} (in a call with {of}; each alone raised nothing)")

@@ -187,10 +187,14 @@ def with_configuration(values: dict[str, Any], given: Collection[str]) -> dict[s
     if not path or not _is_configuration(path):
         return values
     from sluice.elements.infer_properties import BY_NAME
+    from sluice.elements.infer_scope import MODES
     from sluice.models.nvinfer.element import ELEMENT_PROPERTIES, element_values
 
     start = {name: BY_NAME[name].default for name in ELEMENT_PROPERTIES if name not in given}
-    return values | start | element_values(path, given)
+    read = element_values(path, given)
+    if "process-mode" in read:
+        read["process-mode"] = MODES[read["process-mode"]]
+    return values | start | read
 
 
 def values_for_swap(values: dict[str, Any], name: str, value: str | None) -> dict[str, Any]:

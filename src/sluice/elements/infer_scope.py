@@ -12,10 +12,11 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GLib, GObject
 
+from sluice.elements.enums import enumeration
 from sluice.elements.infer_property import Change, Property
 from sluice.errors import ConfigurationError
 
-MODES = {"primary": False, "1": False, "secondary": True, "2": True}
+MODES = {"primary": 1, "secondary": 2}
 
 
 def _limit(side: str, bound: str) -> Property:
@@ -32,8 +33,8 @@ def _limit(side: str, bound: str) -> Property:
 SCOPE_PROPERTIES = (
     Property(
         "process-mode",
-        str,
-        "primary",
+        enumeration("SluiceProcessMode", MODES),
+        MODES["primary"],
         "'primary' (or 1): the model is given frames; 'secondary' (or 2): it is given the objects that are already on "
         "the frames, each cut out, and what it finds is attached to them",
     ),
@@ -127,13 +128,14 @@ class Scope:
         Raises:
             ConfigurationError: a value cannot be used; names the property and what would be right.
         """
-        mode = (values["process-mode"] or "").strip().lower()
-        if mode not in MODES:
+        mode = values["process-mode"]
+        mode = MODES.get(mode.strip().lower(), mode) if isinstance(mode, str) else mode
+        if mode not in (*MODES.values(), "1", "2"):
             raise ConfigurationError(
                 f"process-mode is {values['process-mode']!r}; right is primary (1) or secondary (2)"
             )
         scope = cls(
-            secondary=MODES[mode],
+            secondary=int(mode) == MODES["secondary"],
             component=None if values["infer-on-gie-id"] < 0 else values["infer-on-gie-id"],
             class_ids=parse_class_ids(values["infer-on-class-ids"]),
             least=(values["input-object-min-width"], values["input-object-min-height"]),

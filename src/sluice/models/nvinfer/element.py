@@ -34,6 +34,7 @@ _VALUES = {
     "unique-id": _Value("gie-unique-id", lambda p: p.gie_unique_id, yields=True),
     "process-mode": _Value("process-mode", lambda p: {1: "primary", 2: "secondary"}[p.process_mode], yields=True),
     "interval": _Value("interval", lambda p: p.interval, yields=True),
+    "gpu-id": _Value("gpu-id", lambda p: p.gpu_id, yields=True),
     "batch-size": _Value("batch-size", lambda p: p.batch_size, yields=True),
     "infer-on-gie-id": _Value("operate-on-gie-id", lambda p: p.operate_on_gie_id, yields=True),
     "infer-on-class-ids": _Value("operate-on-class-ids", _class_list, yields=True),
@@ -46,6 +47,7 @@ _VALUES = {
         lambda p: -1 if p.secondary_reinfer_interval == NEVER_AGAIN else p.secondary_reinfer_interval,
     ),
     "classifier-async-mode": _Value("classifier-async-mode", lambda p: p.classifier_async_mode),
+    "raw-output-file-write": _Value("raw-output-file-write", lambda p: p.raw_output_file_write),
     "output-tensor-meta": _Value("output-tensor-meta", lambda p: p.output_tensor_meta),
 }
 _TOGETHER = ("infer-on-gie-id", "infer-on-class-ids")  # setting either keeps the file from setting both
