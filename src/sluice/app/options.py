@@ -76,7 +76,7 @@ class Options:
             from sluice.models.nvinfer.config import read_config
             from sluice.models.nvinfer.files import network_file
 
-            return executor(network_file(read_config(self.model), self.runtime)[0], self.runtime)
+            return executor(network_file(read_config(self.model), self.runtime).path, self.runtime)
         is_file = isinstance(self.model, str | Path) and Path(self.model).suffix.lower() in FILES
         return executor(str(self.model), self.runtime) if is_file else "python"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from sluice.models.decoders import DECODERS, FAMILIES
 from sluice.models.nvinfer import files
 from sluice.models.nvinfer.boxes import PARSERS
 from sluice.models.nvinfer.config import read_config
-from sluice.models.nvinfer.files import engine_name, network_file, saved_engine_name
+from sluice.models.nvinfer.files import build_settings, network_file
 from sluice.models.nvinfer.functions import ANY, BOX_FUNCTIONS, DETECTNET, Outputs, box_parser
 from sluice.runtimes import NetworkInfo, TensorInfo
 
@@ -32,42 +33,60 @@ def both(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "name"),
+    ("lines", "name"),
     [
-        ({"batch_size": 1, "network_mode": 0}, "/m/net.onnx_b1_gpu0_fp32.engine"),
-        ({"batch_size": 16, "network_mode": 2, "gpu": 1}, "/m/net.onnx_b16_gpu1_fp16.engine"),
-        ({"batch_size": 4, "network_mode": 1, "dla": 1}, "/m/net.onnx_b4_dla1_int8.engine"),
-        ({"batch_size": 1, "network_mode": 3}, "/m/net.onnx_b1_gpu0_best.engine"),
+        ("", "net.onnx_b1_gpu0_fp32.engine"),
+        ("batch-size=8\nnetwork-mode=2\ngpu-id=1", "net.onnx_b8_gpu1_fp16.engine"),
+        ("network-mode=1\nenable-dla=1\nuse-dla-core=1", "net.onnx_b1_dla1_int8.engine"),
+        ("network-mode=3", "net.onnx_b1_gpu0_best.engine"),
     ],
 )
-def test_engines_are_named_as_nvinfer_names_them(arguments, name):
-    assert engine_name("/m/net.onnx", **arguments) == name
+def test_engines_are_named_as_nvinfer_names_them(tmp_path, lines, name):
+    settings = build_settings(config_of(tmp_path, f"onnx-file=net.onnx\n{lines}"))
+    assert settings.engine == tmp_path.resolve() / name
 
 
-def test_the_configurations_own_engine_name(tmp_path):
-    config = config_of(tmp_path, "onnx-file=net.onnx\nbatch-size=8\nnetwork-mode=2\ngpu-id=1")
-    assert saved_engine_name(config) == f"{tmp_path.resolve()}/net.onnx_b8_gpu1_fp16.engine"
-    config = config_of(tmp_path, "onnx-file=net.onnx\nenable-dla=1\nuse-dla-core=0")
-    assert saved_engine_name(config) == f"{tmp_path.resolve()}/net.onnx_b1_dla0_fp32.engine"
-    assert saved_engine_name(config_of(tmp_path, "model-engine-file=net.engine")) is None
+def test_an_engine_is_built_with_the_files_settings(tmp_path):
+    config = config_of(
+        tmp_path,
+        "onnx-file=net.onnx\ninfer-dims=3;64;32\nworkspace-size=512\nint8-calib-file=cal.bin\nstrongly-typed=1",
+    )
+    settings = build_settings(config)
+    assert (settings.input_dims, settings.workspace, settings.strongly_typed) == ((3, 64, 32), 512, True)
+    assert settings.calibration == str(tmp_path.resolve() / "cal.bin")
+    assert build_settings(config_of(tmp_path, "model-engine-file=net.engine")) is None
 
 
 def test_without_tensorrt_the_onnx_file_is_run_and_that_is_said(both, monkeypatch):
     monkeypatch.setattr(files, "engines_run", lambda: False)
-    path, note = network_file(both, "auto")
-    assert path.name == "net.onnx"
+    path, note, build = network_file(both, "auto")
+    assert (path.name, build) == ("net.onnx", None)
     assert "is run by onnxruntime" in (note or "")
     assert "net.engine: TensorRT is not used here" in (note or "")
 
 
 def test_with_tensorrt_the_engine_is_run(both, monkeypatch):
     monkeypatch.setattr(files, "engines_run", lambda: True)
+    monkeypatch.setattr(files, "engines_are_built", lambda: False)
     assert network_file(both, "auto")[0].name == "net.engine"
     assert network_file(both, "onnxruntime")[0].name == "net.onnx"
     (both.path.parent / "net.engine").unlink()
-    path, note = network_file(both, "auto")
-    assert path.name == "net.onnx"
+    path, note, build = network_file(both, "auto")
+    assert (path.name, build) == ("net.onnx", None)  # TensorRT's builder is not here
     assert "there is no such file" in (note or "")
+
+
+def test_an_engine_that_is_missing_is_built_once(both, monkeypatch):
+    monkeypatch.setattr(files, "engines_run", lambda: True)
+    monkeypatch.setattr(files, "engines_are_built", lambda: True)
+    (both.path.parent / "net.engine").unlink()
+    path, note, build = network_file(both, "auto")
+    assert (path, build) == (build_settings(both).engine, build_settings(both))
+    assert "which takes minutes" in note
+    path.touch()
+    assert network_file(both, "auto")[::2] == (path, None)
+    os.utime(path, (1, 1))  # older than the ONNX file
+    assert network_file(both, "auto").build == build
 
 
 def test_a_runtime_that_is_named_decides(both):

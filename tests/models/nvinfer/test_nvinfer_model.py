@@ -17,6 +17,8 @@ from sluice.models.frame import Frame
 from sluice.models.inspection import inspect_model
 from sluice.models.loading import load_model
 from sluice.models.network import NetworkModel
+from sluice.models.nvinfer import files as nvinfer_files
+from sluice.models.nvinfer import model as nvinfer_model
 from sluice.models.nvinfer.model import NvinferModel
 
 onnx_helper = pytest.importorskip("onnx").helper
@@ -396,6 +398,25 @@ def test_warnings_are_logged(tmp_path, caplog):
         tiny(tmp_path, "no-such-key=1\nmodel-engine-file=net.engine")
     assert "unknown key 'no-such-key'" in caplog.text
     assert "is run by onnxruntime; not model-engine-file" in caplog.text
+
+
+def test_a_missing_engine_is_built_before_it_is_opened(tmp_path, monkeypatch):
+    """What is opened is what was built, on the file's GPU."""
+    brightness(tmp_path / "net.onnx")
+    calls = []
+    monkeypatch.setattr(nvinfer_files, "engines_run", lambda: True)
+    monkeypatch.setattr(nvinfer_files, "engines_are_built", lambda: True)
+    monkeypatch.setattr(nvinfer_model, "build_engine", calls.append)
+
+    def opened(path, runtime, device):
+        calls.append((path, runtime, device))
+        raise ModelError("no engine can be opened here")
+
+    monkeypatch.setattr(nvinfer_model, "open_network", opened)
+    with pytest.raises(ModelError, match="no engine can be opened here"):
+        tiny(tmp_path, "gpu-id=1\nbatch-size=4")
+    assert calls == [calls[0], (tmp_path.resolve() / "net.onnx_b4_gpu1_fp32.engine", "auto", "cuda:1")]
+    assert (calls[0].max_batch, calls[0].gpu) == (4, 1)
 
 
 def test_before_load_and_after_close(tmp_path):

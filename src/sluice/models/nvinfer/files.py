@@ -1,48 +1,38 @@
-"""Which file of an nvinfer configuration is run, and the names of the engines that nvinfer builds."""
+"""Which file of an nvinfer configuration is run, and which engine has to be built for it first."""
 
 from __future__ import annotations
 
 import difflib
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.models.nvinfer.config import NvinferConfig
 from sluice.runtimes import FILES, choose_runtime, installed
 
-PRECISIONS = ("fp32", "int8", "fp16", "best")  # by network-mode
+if TYPE_CHECKING:
+    from sluice.runtimes.tensorrt_build import BuildSettings
 
+PRECISIONS = ("fp32", "int8", "fp16", "best")  # by network-mode
 GPU_DEVICES = ("/dev/nvidiactl", "/dev/nvmap")
 
 #: Kinds of network that only releases before 9 of nvinfer could build.
 _OLD = ("tlt_encoded_model", "uff_file", "model_file", "custom_network_config")
 
 
-def engine_name(model: str | Path, batch_size: int, network_mode: int, *, gpu: int = 0, dla: int | None = None) -> str:
-    """Path under which nvinfer saves the engine it builds of a model.
+class Choice(NamedTuple):
+    """What is run.
 
-    Args:
-        model: the path of the file it is built of.
-        batch_size: the largest batch.
-        network_mode: 0 FP32, 1 INT8, 2 FP16, 3 BEST.
-        gpu: gpu-id.
-        dla: DLA core, where one is used in place of the GPU.
+    Attributes:
+        path: the file.
+        note: what to log of it; None for nothing.
+        build: what `path` is built with first; None if it is there.
     """
-    device = f"gpu{gpu}" if dla is None else f"dla{dla}"
-    return f"{model}_b{batch_size}_{device}_{PRECISIONS[network_mode]}.engine"
 
-
-def saved_engine_name(config: NvinferConfig) -> str | None:
-    """`engine_name` for a configuration with an onnx-file; None without one."""
-    properties = config.properties
-    if properties.onnx_file is None:
-        return None
-    return engine_name(
-        properties.onnx_file,
-        properties.batch_size,
-        properties.network_mode,
-        gpu=properties.gpu_id,
-        dla=properties.use_dla_core if properties.enable_dla else None,
-    )
+    path: Path
+    note: str | None = None
+    build: BuildSettings | None = None
 
 
 def engines_run() -> bool:
@@ -50,10 +40,36 @@ def engines_run() -> bool:
     return installed("tensorrt") and any(Path(device).exists() for device in GPU_DEVICES)
 
 
-def network_file(config: NvinferConfig, runtime: str) -> tuple[Path, str | None]:
-    """The file to run, and what to log of the one that is not.
+def engines_are_built() -> bool:
+    """Whether TensorRT's builder is here; the lean and dispatch packages only run engines."""
+    return find_spec("tensorrt") is not None
 
-    The engine is taken where TensorRT is, or its runtime is asked for; else the ONNX file.
+
+def build_settings(config: NvinferConfig) -> BuildSettings | None:
+    """What nvinfer would build an engine of the configuration with; None without an onnx-file."""
+    from sluice.runtimes.tensorrt_build import BuildSettings
+
+    properties = config.properties
+    if properties.onnx_file is None:
+        return None
+    return BuildSettings(
+        onnx=properties.onnx_file,
+        max_batch=properties.batch_size,
+        gpu=properties.gpu_id,
+        precision=PRECISIONS[properties.network_mode],
+        dla_core=properties.use_dla_core if properties.enable_dla else None,
+        workspace=properties.workspace_size,
+        input_dims=properties.infer_dims,
+        calibration=properties.int8_calib_file,
+        strongly_typed=properties.strongly_typed,
+    )
+
+
+def network_file(config: NvinferConfig, runtime: str) -> Choice:
+    """The file to run.
+
+    The engine is taken where TensorRT is, or its runtime is asked for, and built if it is not there; else the ONNX
+    file is taken.
 
     Args:
         config: the configuration.
@@ -67,20 +83,33 @@ def network_file(config: NvinferConfig, runtime: str) -> tuple[Path, str | None]
     if engine is None and onnx is None:
         raise ConfigurationError(_only_old(config))
     wants_engine = runtime in FILES[".engine"] or (runtime == "auto" and engines_run())
-    if engine is not None and wants_engine and Path(engine).is_file():
-        return Path(engine), None
+    engine_there = engine is not None and Path(engine).is_file()
+    if engine is not None and engine_there and wants_engine:
+        return Choice(Path(engine))
     if onnx is not None and Path(onnx).is_file():
+        if wants_engine and engines_are_built():
+            return _built(config, Path(onnx))
         name = choose_runtime(onnx, runtime)
         if engine is None:
-            return Path(onnx), None
-        why = "there is no such file" if not Path(engine).is_file() else "TensorRT is not used here"
-        return Path(onnx), f"{config.path}: {onnx} is run by {name}; not model-engine-file {engine}: {why}"
-    if engine is not None and Path(engine).is_file():
+            return Choice(Path(onnx))
+        why = "TensorRT is not used here" if engine_there else "there is no such file"
+        return Choice(Path(onnx), f"{config.path}: {onnx} is run by {name}; not model-engine-file {engine}: {why}")
+    if engine_there:
         raise ModelError(
             f"{config.path}: model-engine-file {engine} needs TensorRT, which is not here"
             + (f", and onnx-file {onnx} does not exist" if onnx else "; name an onnx-file beside it to run without")
         )
     raise ModelError(f"{config.path}: {_missing(config)}")
+
+
+def _built(config: NvinferConfig, onnx: Path) -> Choice:
+    """The engine under nvinfer's name for it: one that was built since the ONNX file was written, else a new one."""
+    settings = build_settings(config)
+    assert settings is not None
+    path = settings.engine
+    if path.is_file() and path.stat().st_mtime >= onnx.stat().st_mtime:
+        return Choice(path, f"{config.path}: runs {path}, which was built of onnx-file earlier")
+    return Choice(path, f"{config.path}: builds {path}, which takes minutes", settings)
 
 
 def _missing(config: NvinferConfig) -> str:

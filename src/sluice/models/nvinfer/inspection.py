@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sluice.errors import SluiceError
 from sluice.models.nvinfer.config import NvinferConfig
-from sluice.models.nvinfer.files import network_file, saved_engine_name
+from sluice.models.nvinfer.files import build_settings, network_file
 from sluice.models.nvinfer.functions import box_function
 from sluice.models.nvinfer.keys import Fate, Key, NetworkType, Properties
 from sluice.models.nvinfer.model import NvinferModel
@@ -44,9 +44,9 @@ class ConfigInspection:
             lines.append(f"  head    {self.parser}")
         if self.problem is not None:
             lines.append(f"  problem {self.problem}")
-        saved = saved_engine_name(self.config)
-        if saved is not None:
-            lines.append(f"  engine  {saved} is nvinfer's name for it")
+        settings = build_settings(self.config)
+        if settings is not None:
+            lines.append(f"  engine  {settings.engine} is nvinfer's name for it")
         lines += [f"  element {text}" for text in self._for_the_element()]
         lines += [f"  warning {text}" for text in self.config.warnings]
         if self.problem is None:
@@ -85,7 +85,7 @@ def inspect_config(path: str | Path, runtime: str = "auto") -> ConfigInspection:
     parser: str | None = None
     problem: str | None = None
     try:
-        network, _ = network_file(model.config, runtime)
+        network = network_file(model.config, runtime).path
         model.load()
         kind = model.config.properties.network_type
         parser = "raw outputs only" if kind is NetworkType.OTHER else model.parser

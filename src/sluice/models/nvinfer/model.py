@@ -28,6 +28,7 @@ from sluice.models.nvinfer.keys import NetworkType
 from sluice.models.nvinfer.reading import Reader, make_reader
 from sluice.models.whole import Layer, RawOutputs, WholeFrame
 from sluice.runtimes import Network, NetworkInfo, open_network
+from sluice.runtimes.tensorrt_build import build_engine
 
 log = logging.getLogger("sluice.models")
 
@@ -113,9 +114,11 @@ class NvinferModel:
             log.warning("%s", warning)
         require(config.properties.cluster_mode, config.classes)
         lines = self._label_lines()
-        path, note = network_file(config, self._runtime)
+        path, note, build = network_file(config, self._runtime)
         if note is not None:
             log.info("%s", note)
+        if build is not None:
+            build_engine(build)
         device = self._device
         if device == "auto" and path.suffix == ".engine":
             device = f"cuda:{config.properties.gpu_id}"
