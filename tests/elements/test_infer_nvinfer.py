@@ -1,6 +1,8 @@
 """Every property that nvinfer has, on sluiceinfer: there, with nvinfer's type and default, and honoured or refused."""
 
+import queue
 import sys
+import time
 import types
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 gi.require_version("Gst", "1.0")
 from gi.repository import GObject, Gst
-from infer_pipeline import RAW, collect, launch, model, run
+from infer_pipeline import RAW, Driver, collect, launch, model, run
 from infer_pipeline import Run as Outcome
 
 from sluice.contract.formats import MemType
@@ -289,3 +291,83 @@ def test_what_runs_after_a_change_of_model(running, name, value, after):
     before = values(model=running[0], config_file_path=running[1])
     changed = values_for_swap(before, name, value)
     assert (changed["model"], changed["config-file-path"]) == after
+
+
+def swap(driver, name, value):
+    """Set a model while frames flow; return what model-updated says and the reason of a warning."""
+    said = queue.Queue()
+    handler = driver.infer.connect("model-updated", lambda _element, *update: said.put(update))
+    driver.infer.set_property(name, value)
+    end = time.monotonic() + 20
+    while said.empty():
+        assert time.monotonic() < end, "no report"
+        driver.push()
+        time.sleep(0.002)
+    driver.infer.disconnect(handler)
+    warning = driver.pipeline.get_bus().pop_filtered(Gst.MessageType.WARNING)
+    return (*said.get(), warning.parse_warning()[0].message if warning is not None else "")
+
+
+def labels(driver):
+    """Push a frame; return the labels on it, once it has left."""
+    end, before = time.monotonic() + 10, len(driver.run.frames)
+    driver.push()
+    while len(driver.run.frames) <= before:
+        assert time.monotonic() < end, "the frame did not come out"
+        time.sleep(0.002)
+    return [o.label for o in driver.run.frames[-1].objects]
+
+
+def runs(driver):
+    return tuple(driver.infer.get_property(name) for name in ("model", "config-file-path", "model-engine-file"))
+
+
+def test_configurations_are_swapped_while_frames_flow(config, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text(
+        config.read_text().replace("labels.txt", "others.txt").replace("gie-unique-id=4", "gie-unique-id=8")
+    )
+    (tmp_path / "others.txt").write_text("cow\nhen\n")
+    with Driver(f"{model('Nothing')} unique-id=2") as driver:
+        assert swap(driver, "config-file-path", str(config)) == (0, str(config), "")
+        assert runs(driver) == (None, str(config), None)
+        assert labels(driver) == ["dog"]
+        assert swap(driver, "config-file-path", str(other)) == (0, str(other), "")
+        assert runs(driver) == (None, str(other), None)
+        assert labels(driver) == ["hen"]
+        assert driver.run.frames[-1].objects[0].component == 2  # the element's own properties stay
+        config.write_text(config.read_text().replace("interval=2", "interval=two"))
+        status, path, why = swap(driver, "config-file-path", str(config))
+        assert (status, path) == (1, str(config))
+        assert "line 4: [property] interval is 'two'" in why
+        assert why.endswith(f"; {other} goes on")
+        assert labels(driver) == ["hen"]
+
+
+def test_a_network_is_swapped_within_a_configuration(config, tmp_path):
+    (tmp_path / "next.onnx").write_bytes((tmp_path / "net.onnx").read_bytes())
+    with Driver(f"config-file-path={config} interval=0") as driver:
+        network = str(tmp_path / "next.onnx")
+        assert swap(driver, "model-engine-file", network) == (0, network, "")
+        assert runs(driver) == (network, str(config), network)
+        assert labels(driver) == ["dog"]
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_an_engine_that_cannot_run_is_refused_though_the_file_names_an_onnx_network(config, tmp_path, exists):
+    engine = tmp_path / "net.engine"
+    if exists:
+        engine.write_bytes(b"no engine")
+    with Driver(f"config-file-path={config} interval=0") as driver:
+        status, path, why = swap(driver, "model-engine-file", str(engine))
+        assert (status, path) == (1, str(engine))
+        assert str(engine) in why
+        assert runs(driver) == (None, str(config), None)
+        assert labels(driver) == ["dog"]
+
+
+def test_a_file_of_another_ending_is_no_configuration(config):
+    with Driver(f"config-file-path={config}") as driver:
+        status, _, why = swap(driver, "config-file-path", "c.cfg")
+        assert status == 1
+        assert "right is a file that ends in .txt, .yml or .yaml" in why

@@ -5,6 +5,7 @@ The work is done in `sluice.models.slot`; here are the requests, made by setting
 """
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import gi
@@ -75,7 +76,7 @@ class SwappingElement(InFlightElement):
             self._refuse(1, value or "", str(error))
             return
         request = SwapRequest(
-            definition_of(settings),
+            definition_of(replace(settings, nvinfer=settings.nvinfer.exactly())),
             path=value or "",
             in_place=values["swap-policy"] == "in-place",
             values={key: values[key] for key in DEFINING},
