@@ -72,6 +72,26 @@ class Feed:
             return RegionBatch(metas, surfaces, self._regions, self._iou, clip=self._scope.clip)
         return Batch(metas, surfaces)
 
+    def sample(self, metas: Sequence[FrameMeta], surfaces: SurfaceBatch, most: int) -> OpenBatch | None:
+        """Return what a model that is to replace the one that runs is tried on; None where this buffer has nothing.
+
+        Args:
+            metas: the buffer's frames.
+            surfaces: its surfaces.
+            most: how many frames or parts at most; 0 for all.
+        """
+        if self.secondary:
+            batch: OpenBatch = ObjectBatch(metas, surfaces, self._scope, History(0))
+        elif self._regions:
+            batch = RegionBatch(metas, surfaces, self._regions, self._iou)
+        else:
+            batch = Batch(metas[: most or None], surfaces)
+        batch.frames = batch.frames[: most or None]
+        if not batch.frames:
+            batch.release()
+            return None
+        return batch
+
     def submit(self, slot: ModelSlot, batch: OpenBatch, call: Callable[[Any], Results]) -> "Future[Results] | None":
         """Have the model called on a batch; never waits.
 
