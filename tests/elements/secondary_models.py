@@ -31,6 +31,19 @@ class Brightness:
         return Detections.of_whole(WholeFrame([Classification(level, 0.5, name="brightness")], embedding=[level, 1]))
 
 
+class Named(Brightness):
+    """As `Brightness`, but can only be given objects, and says their label."""
+
+    labels: ClassVar = ["person", "car"]
+
+    def infer(self, frames):
+        CALLS.append([given(frame) for frame in frames])
+        return [
+            Detections.of_whole(WholeFrame([Classification(frame.parent_object.class_id, 0.5, name="named")]))
+            for frame in frames
+        ]
+
+
 class Slow(Brightness):
     """As `Brightness`, and takes 100 ms."""
 

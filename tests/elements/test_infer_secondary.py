@@ -258,6 +258,20 @@ def test_buffers_do_not_wait_for_a_model_that_classifies_asynchronously(calls):
     assert [len(call) for call in calls] == [1]
 
 
+def test_a_new_model_is_tried_on_objects_and_asked_about_those_that_the_old_one_knew(calls):
+    with Cascade("Brightness") as cascade:
+        cascade.run([CAR], ids=[[5]])
+        cascade.get("infer").set_property("model", "elements.secondary_models:Named")
+        found = []
+        for number in range(1, 10_000):
+            found.append(results(cascade.run([CAR], ids=[[5]], number=number))[0][1][0])
+            if found[-1][1] == "named":
+                break
+        last = results(cascade.run([CAR], ids=[[5]], number=number + 1))
+    assert set(map(repr, found[:-1])) <= {repr((9, "brightness", [(40, "level 40")]))}
+    assert last == [("car", [(9, "named", [(1, "car")])], [])]
+
+
 def regions(text, model="Parts"):
     return Cascade(model, f'roi-params="{text}" iou-threshold=0.3', mode="")
 

@@ -184,7 +184,9 @@ class SluiceInfer(SwappingElement):
         metas = reader.metadata(buffer, self._frame_number, Lease())
         self._frame_number += 1
         if metas and slot.wants_sample:
-            slot.offer(reader.open(buffer, metas[: settings.batch_size or None]))
+            sample = feed.sample(metas, reader.surfaces(buffer), settings.batch_size)
+            if sample is not None:
+                slot.offer(sample)
         if metas and slot.running and (feed.secondary or self._counter.wants(self._values["interval"])):
             batch = feed.open(slot, metas, reader.surfaces(buffer))
             pending = feed.submit(slot, batch, lambda model: call_model(model, batch, settings, stats, files))
