@@ -26,10 +26,11 @@ def test_round_trip(frame, network, how):
 @pytest.mark.parametrize(("frame", "network"), SIZES)
 def test_the_frame_fills_its_rectangle_inside_the_input(frame, network, how):
     box = Letterbox.fit(frame, network, how)
-    assert box.left >= 0
-    assert box.left + box.width <= network[0]
-    assert box.top >= 0
-    assert box.top + box.height <= network[1]
+    inside = box.left >= 0 and box.top >= 0
+    inside &= box.left + box.width <= network[0] and box.top + box.height <= network[1]
+    covering = box.left <= 0 and box.top <= 0
+    covering &= box.left + box.width >= network[0] and box.top + box.height >= network[1]
+    assert covering if how == "crop" else inside
     assert min(box.width, box.height) >= 1
     corners = box.to_network(np.array([[0, 0, *frame]], np.float32))[0]
     assert np.allclose(corners, [box.left, box.top, box.left + box.width, box.top + box.height], atol=1e-3)
@@ -59,3 +60,12 @@ def test_key_points_go_the_same_way():
 def test_no_boxes():
     box = Letterbox.fit((1280, 720), (640, 640))
     assert box.to_frame(np.empty((0, 4), np.float32)).shape == (0, 4)
+
+
+def test_a_crop_fills_the_input_with_the_middle_of_the_frame():
+    """torchvision's Resize(32) of 100 x 60 is 53 x 32 (53.33 cut), its CenterCrop(32) begins at round(10.5) = 10."""
+    box = Letterbox.fit((100, 60), (32, 32), "crop")
+    assert (box.left, box.top, box.width, box.height) == (-10, 0, 53, 32)
+    middle = box.to_frame(np.array([[0, 0, 32, 32]], np.float32))
+    assert middle.tolist() == [pytest.approx([10 * 100 / 53, 0, 42 * 100 / 53, 60])]
+    assert Letterbox.fit((60, 100), (32, 64), "crop") == Letterbox(60, 100, -3, 0, 38, 64)

@@ -117,7 +117,7 @@ def test_planes_are_read_where_they_are(name, count):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"fit": "crop"}, "fit is 'crop'; right is one of centre, top-left, stretch"),
+        ({"fit": "fill"}, "fit is 'fill'; right is one of centre, top-left, stretch, crop"),
         ({"order": "RBG"}, "order is 'RBG'"),
         ({"dtype": "uint8"}, "a uint8 input takes pixels as they are"),
         ({"width": 0}, "the network's input is 0x48"),
@@ -127,3 +127,13 @@ def test_wrong_settings_are_refused(wrong, message):
     with pytest.raises(ConfigurationError) as caught:
         Preprocessing(**{"width": 64, "height": 48, **wrong})
     assert message in str(caught.value)
+
+
+def test_a_crop_holds_the_middle_of_the_resized_frame():
+    surface = noise("I420", 100, 60)
+    spec = Preprocessing(32, 32, fit="crop", scale=1.0)
+    preprocessor = Preprocessor(spec, 1)
+    box = preprocessor.write(0, surface)
+    whole = shrink(surface, (box.width, box.height), "RGB")
+    assert whole.shape == (32, 53, 3)
+    assert np.array_equal(preprocessor.input[0].transpose(1, 2, 0), whole[:, 10:42])

@@ -112,7 +112,8 @@ def _words(head: Head) -> str:
     spec = head.preprocessing
     if spec is None:
         return f"{head.width}x{head.height}; what it wants is not known without its head"
-    fit = "stretched" if spec.fit == "stretch" else f"aspect kept, {spec.fit}, padded with {spec.pad}"
+    padded = f"aspect kept, {spec.fit}, padded with {spec.pad}"
+    fit = {"stretch": "stretched", "crop": "its middle"}.get(spec.fit, padded)
     numbers = "unscaled" if spec.neutral else f"x {spec.scale:.6g}, mean {spec.mean}, std {spec.std}"
     batch = "any batch" if head.batch is None else f"batch {head.batch}"
     return f"{spec.width}x{spec.height} {spec.layout} {spec.dtype}, {spec.order}, {fit}, {numbers}, {batch}"

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-Fit = Literal["centre", "top-left", "stretch"]
-FITS: tuple[Fit, ...] = ("centre", "top-left", "stretch")
+Fit = Literal["centre", "top-left", "stretch", "crop"]
+FITS: tuple[Fit, ...] = ("centre", "top-left", "stretch", "crop")
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,8 @@ class Letterbox:
 
     Attributes:
         frame_width, frame_height: size of the frame.
-        left, top, width, height: the rectangle of the input that the frame fills; the rest is padding.
+        left, top, width, height: the rectangle that the frame fills; the rest of the input is padding. It is larger
+            than the input, and left or top negative, where the frame is cropped.
     """
 
     frame_width: int
@@ -36,9 +37,15 @@ class Letterbox:
             frame: width and height of the frame.
             network: width and height of the input.
             how: keep the aspect ratio and pad on both sides ("centre"), keep it and pad right and below ("top-left"),
-                or fill the input ("stretch").
+                keep it and fill the input with the frame's middle ("crop"), or fill the input with all of it
+                ("stretch").
         """
         width, height = network
+        if how == "crop":
+            # Rounding as torchvision's Resize and CenterCrop, which classifiers are trained with.
+            ratio = max(width / frame[0], height / frame[1])
+            width, height = (max(limit, int(size * ratio + 1e-6)) for size, limit in zip(frame, network, strict=True))
+            return cls(*frame, -round((width - network[0]) / 2), -round((height - network[1]) / 2), width, height)
         if how != "stretch":
             ratio = min(width / frame[0], height / frame[1])
             width, height = (

@@ -142,6 +142,8 @@ class NetworkModel:
         self.labels = head.labels
         self._decoder: Decoder = DECODERS[head.decoder](head.info, head.width, head.height)
         spec = replace(head.preprocessing, **self._overrides)
+        if head.decoder == "segmentation" and spec.fit == "crop":
+            raise ConfigurationError(f"{self.path}: fit is 'crop', which cuts off what a segmentation has to cover")
         self._preprocessor = Preprocessor(spec, head.batch or 1)
         self._network = network
 

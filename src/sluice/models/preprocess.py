@@ -111,9 +111,10 @@ class Preprocessor:
         if self._geometry[slot] != box:
             channels_last[...] = spec.pad * self._factor + self._offset
             self._geometry[slot] = box
-        inside = channels_last[box.top : box.top + box.height, box.left : box.left + box.width]
+        inside = channels_last[max(0, box.top) : box.top + box.height, max(0, box.left) : box.left + box.width]
         pixels = shrink(surface, (box.width, box.height), spec.order, INTERPOLATION[spec.interpolation])
-        self._normalise(pixels, inside)
+        lines, columns = max(0, -box.top), max(0, -box.left)
+        self._normalise(pixels[lines : lines + len(inside), columns : columns + inside.shape[1]], inside)
         return box
 
     def _normalise(self, pixels: Image, target: npt.NDArray[Any]) -> None:

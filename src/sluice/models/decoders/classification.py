@@ -59,7 +59,7 @@ class ClassificationDecoder(Family):
 
     Logits (values that are no shares of 1) become probabilities by a softmax. Given are at most five classes of enough
     probability, best first. Input: RGB / 255 with ImageNet's mean and deviation, stretched; Ultralytics' classifiers:
-    RGB / 255 alone.
+    the middle of the picture, RGB / 255 alone.
     """
 
     name: ClassVar[str] = "classification"
@@ -96,9 +96,9 @@ class ClassificationDecoder(Family):
 
     @classmethod
     def preprocessing(cls, info: NetworkInfo, width: int, height: int, /) -> Preprocessing:
-        """RGB / 255 with ImageNet's mean and deviation, stretched; without them for Ultralytics' files."""
+        """RGB / 255 with ImageNet's mean and deviation, stretched; the middle without them for Ultralytics' files."""
         if info.metadata.get("task") == "classify":  # ultralytics/data/augment.py, classify_transforms
-            return Preprocessing(width, height, fit="stretch")
+            return Preprocessing(width, height, fit="crop", interpolation="area")
         return Preprocessing(width, height, fit="stretch", mean=IMAGENET_MEAN, std=IMAGENET_STD)
 
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
