@@ -117,3 +117,12 @@ class Masks:
 
     def infer(self, frames):
         return [self.result for _ in frames]
+
+
+class Told:
+    """Writes down what models before it said of the objects that it is given."""
+
+    def infer(self, frames):
+        shown = [frame.parent_object for frame in frames]
+        CALLS.append([(o.attributes, o.embedding.tolist(), o.keypoints.tolist()) for o in shown])
+        return [None for _ in frames]

@@ -216,6 +216,13 @@ def test_everything_that_is_said_of_an_object_is_written_to_it():
         assert frame.user_metas == []
 
 
+def test_a_model_behind_sees_what_the_models_before_it_said(calls):
+    told = "sluiceinfer process-mode=secondary model=elements.secondary_models:Told"
+    with Cascade("Everything", f"! {told}") as cascade:
+        cascade.run([CAR])
+    assert calls[-1] == [({"": "one", "text": "B-XY 1"}, [1, 2, 3], [[5, 8, 0.5]])]
+
+
 def test_frames_without_objects_pass_without_a_call(calls):
     with Cascade("Brightness") as cascade:
         for number in range(3):

@@ -92,7 +92,7 @@ class ObjectBatch(OpenBatch):
                 self.cached.append(target)
             if now:
                 self.targets.append(target)
-                shown = frame_object(row, label)
+                shown = frame_object(meta, row, label)
                 part = surface.crop(*region)
                 chosen.append(make_frame(meta, part, origin=(region.left, region.top), parent_object=shown))
         return chosen

@@ -14,10 +14,10 @@ import numpy as np
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
-from sluice.contract import bulk
+from sluice.contract import bulk, infer_meta
 from sluice.contract.batching import NVMM_FEATURE, SURFACE_FEATURE, memory_feature
 from sluice.contract.formats import FrameFormat
-from sluice.contract.metadata import UNTRACKED, BatchMeta, FrameMeta, Lease
+from sluice.contract.metadata import UNTRACKED, BatchMeta, FrameMeta, Lease, ObjectMeta
 from sluice.contract.surface import Surface, SurfaceBatch
 from sluice.errors import ContractError
 from sluice.models.attach import attach_detections
@@ -197,12 +197,16 @@ def frame_of(meta: FrameMeta, surfaces: SurfaceBatch) -> Frame:
 def _objects(meta: FrameMeta) -> Iterator[FrameObject]:
     """Yield the objects already on a frame, in the order in which they were added."""
     found = bulk.read_objects(meta)
-    return map(frame_object, found.rows[::-1], reversed(found.labels))
+    return (frame_object(meta, row, label) for row, label in zip(found.rows[::-1], reversed(found.labels), strict=True))
 
 
-def frame_object(row: Any, label: str) -> FrameObject:
-    """Return an object of `bulk.read_objects` as models see it."""
+def frame_object(meta: FrameMeta, row: Any, label: str) -> FrameObject:
+    """Return an object of `bulk.read_objects`, which is on this frame, as models see it."""
     left, top, width, height = row["box"].tolist()
+    view = ObjectMeta(int(row["address"]), meta.lease, meta.provider)
+    told = bool(view.user_metas)
+    embeddings = infer_meta.embeddings(view) if told else ()
+    keypoints = infer_meta.keypoints(view) if told else ()
     return FrameObject(
         id=None if (number := int(row["object_id"])) == UNTRACKED else number,
         label=label,
@@ -210,4 +214,11 @@ def frame_object(row: Any, label: str) -> FrameObject:
         score=float(row["confidence"]),
         xyxy=(left, top, left + width, top + height),
         angle=float(row["rotation"]),
+        attributes={
+            classifier.classifier_type or "": info.long_label or info.label
+            for classifier in reversed(view.classifiers)
+            for info in classifier.labels[:1]
+        },
+        embedding=embeddings[0].features if embeddings else None,
+        keypoints=keypoints[0].points if keypoints else None,
     )

@@ -30,7 +30,9 @@ class FrameObject:
         score: confidence of the detection, 0..1.
         xyxy: left, top, right, bottom in pixels of the frame, before rotation.
         angle: degrees, clockwise, about the centre of the box.
-        attributes: results of classifiers on this object, name to value.
+        attributes: results of classifiers on this object: the classifier's type ("" where it has none) to the label.
+        embedding: float32 [D]; features for comparing objects, of the last model that made some. None without any.
+        keypoints: float32 [K,2] (x, y) or [K,3] (x, y, confidence) in pixels of the frame. None without any.
     """
 
     id: int | None
@@ -40,6 +42,8 @@ class FrameObject:
     xyxy: Box
     angle: float = 0.0
     attributes: dict[str, Any] = field(default_factory=dict)
+    embedding: npt.NDArray[np.float32] | None = None
+    keypoints: npt.NDArray[np.float32] | None = None
 
 
 class Frame:
