@@ -42,6 +42,27 @@ class Network:
         return [None for _ in frames]
 
 
+class OnCard:
+    """Sums the luma of each frame on its own GPU; has 500 MB of weights there. Needs PyTorch and frames on a GPU."""
+
+    def load(self) -> None:
+        import torch
+
+        self.torch = torch
+        self.weights = torch.ones(500_000_000, dtype=torch.uint8, device="cuda")
+
+    def infer(self, frames: list) -> list:
+        for frame in frames:
+            self.torch.from_dlpack(frame.planes()[0]).sum().item()
+        return [None for _ in frames]
+
+
+def on_card() -> str:
+    """What PyTorch has allocated on the GPU; nothing where it is not in use."""
+    torch = sys.modules.get("torch")
+    return f"; {torch.cuda.memory_allocated() / 1e6:.0f} MB allocated on the GPU" if torch is not None else ""
+
+
 def resident() -> float:
     """Memory of this process in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -54,10 +75,11 @@ def main() -> None:
     parser.add_argument("--model", default=f"{Path(__file__).resolve()}:Network", help="what is swapped for itself")
     parser.add_argument("--policy", default="beside", choices=["beside", "in-place"])
     parser.add_argument("--in-flight", type=int, default=2)
+    parser.add_argument("--source", default=SOURCE, help="launch text of each of the four streams")
     asked = parser.parse_args()
     for name in ("sluicemux", "sluiceinfer"):
         register(name)
-    sources = " ".join(f"{SOURCE} ! m.sink_{i}" for i in range(4))
+    sources = " ".join(f"{asked.source} ! m.sink_{i}" for i in range(4))
     pipeline = Gst.parse_launch(
         f"sluicemux name=m batch-size=4 ! sluiceinfer name=infer model={asked.model} swap-policy={asked.policy} "
         f"in-flight={asked.in_flight} ! fakesink name=end {sources}"
@@ -100,7 +122,7 @@ def main() -> None:
     )
     print(
         f"memory: {memory[0]:.0f} MB after the first, {memory[half - 1]:.0f} after half, {memory[-1]:.0f} at the end; "
-        f"slope over the last {half}: {slope * 1e3:+.1f} kB per swap"
+        f"slope over the last {half}: {slope * 1e3:+.1f} kB per swap{on_card()}"
     )
 
 
