@@ -19,6 +19,22 @@ class CudaError(SluiceError):
     """A CUDA call failed; the text says which and why."""
 
 
+def import_cuda() -> Any:
+    """The module ``cuda.bindings.runtime``.
+
+    Raises:
+        ConfigurationError: it is not installed.
+    """
+    try:
+        from cuda.bindings import runtime
+    except ImportError as error:
+        raise ConfigurationError(
+            f"TensorRT engines need NVIDIA's Python package cuda-bindings, which cannot be imported: {error}; "
+            "pip install 'sluice-video[tensorrt]'"
+        ) from error
+    return runtime
+
+
 class Cuda:
     """A GPU, and a stream on it.
 
@@ -30,14 +46,7 @@ class Cuda:
     """
 
     def __init__(self, gpu: int) -> None:
-        try:
-            from cuda.bindings import runtime
-        except ImportError as error:
-            raise ConfigurationError(
-                f"TensorRT engines need NVIDIA's Python package cuda-bindings, which cannot be imported: {error}; "
-                "pip install 'sluice-video[tensorrt]'"
-            ) from error
-        self._runtime: Any = runtime
+        self._runtime = import_cuda()
         self.gpu = gpu
         try:
             count = self._call("cudaGetDeviceCount")
