@@ -152,7 +152,8 @@ def declarations() -> dict[str, tuple[Any, ...]]:
     declared["stats"] = (
         Gst.Structure,
         "stats",
-        "Counters since the last start: batches, frames, inferred, skipped (by interval), errors, objects, "
+        "Counters since the last start: batches, frames; inferred, the frames (or the parts of frames, for objects and "
+        "regions) that the model saw; skipped (by interval), errors, objects, "
         "model-ms-mean and model-ms-max (milliseconds per call), model",
         GObject.ParamFlags.READABLE,
     )
