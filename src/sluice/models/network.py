@@ -266,7 +266,8 @@ def examine(
         if dtype == "uint8":  # such graphs normalise by themselves
             spec = replace(spec, scale=1.0, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
         spec = replace(spec, dtype=dtype)
-    return Head(info, width, height, picture[0], verdicts, chosen, why_not, table, source, spec)
+    batch = 1 if chosen is not None and DECODERS[chosen].one_picture else picture[0]
+    return Head(info, width, height, batch, verdicts, chosen, why_not, table, source, spec)
 
 
 def run(network: Network, pictures: npt.NDArray[Any]) -> Arrays:

@@ -71,16 +71,16 @@ def cell_list(width=WIDTH, height=HEIGHT, strides=(8, 16, 32), up=False):
     ]
 
 
-def dense(extra=0, count=COUNT, objectness=None, anchors=1):
+def dense(extra=0, count=COUNT, objectness=None, anchors=1, strides=(8, 16, 32)):
     """Rows [cells, 4 + (1) + classes + extra] of finished boxes: each cell's own, the objects in two."""
-    grid = [cell for cell in cell_list() for _ in range(anchors)]
+    grid = [cell for cell in cell_list(strides=strides) for _ in range(anchors)]
     first = 4 if objectness is None else 5
     rows = np.zeros((len(grid), first + count + extra), np.float32)
     for i, (stride, row, column) in enumerate(grid):
         rows[i, :4] = (column + 0.5) * stride, (row + 0.5) * stride, stride, stride
         rows[i, 4:first] = 1 if objectness == 1 else 0.01
         rows[i, first : first + count] = 0.02
-    for i, box, score, class_id in zip((7, 100), BOXES, SCORES, CLASSES, strict=True):
+    for i, box, score, class_id in zip((7, len(grid) - 26), BOXES, SCORES, CLASSES, strict=True):
         rows[i, :4] = centre_size(box)
         rows[i, first + class_id] = score
         if objectness is not None:
@@ -438,7 +438,7 @@ def layouts() -> dict[str, Layout]:
     """Every layout by a name of its own."""
     v8 = dense().T[None]
     seg = with_coefficients(dense(extra=2), (7, 100)).T[None]
-    v5seg = with_coefficients(dense(extra=2, objectness=0.01, anchors=3), (7, 100))[None]
+    v5seg = with_coefficients(dense(extra=2, objectness=0.01, anchors=3), (7, 352))[None]
     e2eseg = with_coefficients(end2end(2)[0], (0, 1))[None]
     v5, v7, v3 = anchor_maps(V5, True), anchor_maps(V7, True), anchor_maps(V5, False)
     nas = pair()
@@ -481,6 +481,12 @@ def layouts() -> dict[str, Layout]:
     return {
         "yolov8 with names": Layout("yolov8", {"output0": v8}, {"names": NAMES, "task": "detect"}),
         "yolov8 plain": Layout("yolov8", {"output0": v8}),
+        "yolov8 with a finer map": Layout("yolov8", {"output0": dense(strides=(4, 8, 16, 32)).T[None]}),
+        "yolov3-tiny of ultralytics": Layout("yolov8", {"output0": dense(strides=(16, 32)).T[None]}),
+        "yolov5 with a coarser map": Layout(
+            "yolov5",
+            {"output0": dense(objectness=0.01, anchors=3, strides=(8, 16, 32, 64))[None]},
+        ),
         "yolov8 transposed, with names": Layout("yolov8", {"output0": v8.transpose(0, 2, 1)}, {"names": NAMES}),
         "yolov8-seg": Layout("yolov8", {"output0": seg, "output1": prototypes()[None]}, ultralytics("segment")),
         "yolov8 raw maps": Layout("yolov8-raw", dict(zip("abc", v8_maps(), strict=True))),

@@ -220,6 +220,15 @@ def test_a_batch_gives_each_frame_its_own_objects(tmp_path, key):
     assert np.allclose(second.xyxy, layout.boxes[: len(second)], atol=0.02)
 
 
+def test_outputs_of_one_picture_are_asked_for_one_by_one(tmp_path):
+    """torchvision's detectors leave the batch open in some exports, but speak of one picture."""
+    layout = LAYOUTS["torchvision"]
+    model = open_layout(tmp_path, type(layout)("torchvision", layout.outputs, shape=("batch", 3, HEIGHT, WIDTH)))
+    assert model.head.batch == 1
+    frames = [Frame(noise("RGB", WIDTH, HEIGHT), stream=0, number=i, pts=None) for i in range(2)]
+    assert [len(found) for found in model.infer(frames)] == [2, 2]
+
+
 def test_overriding_what_a_family_wants_of_its_input(tmp_path):
     layout = LAYOUTS["damo-yolo"]
     usual = open_layout(tmp_path, layout)

@@ -19,6 +19,8 @@ Float = npt.NDArray[np.float32]
 Arrays = Sequence[npt.NDArray[Any]]
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # RGB, of 0..1
+#: Strides of the maps of dense heads: usual, with a coarser one (P6), with a finer one (P2), and YOLOv3-tiny's.
+STRIDE_SETS = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32), (16, 32))
 MOST_QUERIES = 1000  # heads that have chosen their boxes themselves give 100 to 900 rows; dense heads give more
 
 
@@ -82,6 +84,8 @@ class Decoder(Protocol):
     name: ClassVar[str]
     #: False where the network has suppressed overlapping boxes itself.
     needs_nms: ClassVar[bool]
+    #: True where the outputs are of one picture, without a batch, even if the input leaves its batch open.
+    one_picture: ClassVar[bool]
     #: Names of the classes where all networks of the family have the same.
     labels: ClassVar[tuple[str, ...]]
 
@@ -114,6 +118,7 @@ class Family:
 
     name: ClassVar[str]
     needs_nms: ClassVar[bool] = True
+    one_picture: ClassVar[bool] = False
     labels: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, info: NetworkInfo, width: int, height: int, /) -> None:
@@ -168,6 +173,11 @@ def cells(width: int, height: int, strides: Sequence[int], *, ceil: bool = False
     """Number of grid cells of all strides together; `ceil` counts the cells that reach over the edge too."""
     up = [stride - 1 if ceil else 0 for stride in strides]
     return sum(((width + u) // s) * ((height + u) // s) for s, u in zip(strides, up, strict=True))
+
+
+def strides_of(width: int, height: int, rows: int | None, anchors: int = 1) -> tuple[int, ...] | None:
+    """The strides over whose cells a head has this number of rows, `anchors` a cell; None if there are none."""
+    return next((s for s in STRIDE_SETS if rows is not None and anchors * cells(width, height, s) == rows), None)
 
 
 def grid(width: int, height: int, strides: Sequence[int], *, ceil: bool = False) -> tuple[Float, Float]:

@@ -74,6 +74,7 @@ class TorchvisionDecoder(Family):
 
     name: ClassVar[str] = "torchvision"
     needs_nms: ClassVar[bool] = False
+    one_picture: ClassVar[bool] = True
 
     def __init__(self, info: NetworkInfo, width: int, height: int, /) -> None:
         super().__init__(info, width, height)

@@ -15,14 +15,13 @@ from sluice.models.decoders.base import (
     Raw,
     Recognition,
     best_classes,
-    cells,
     metadata_names,
     no,
     perhaps,
     shapes_text,
     within,
 )
-from sluice.models.decoders.yolov8 import STRIDES, DenseFamily, dense_channels
+from sluice.models.decoders.yolov8 import DenseFamily, dense_output
 from sluice.runtimes.base import NetworkInfo
 
 
@@ -59,9 +58,10 @@ class YoloObbDecoder(DenseFamily):
     @classmethod
     def recognise(cls, info: NetworkInfo, width: int, height: int, /) -> Recognition:
         """One dense output with a channel more than box and classes."""
-        channels = dense_channels(info, width, height)
-        if isinstance(channels, Recognition):
-            return channels
+        dense = dense_output(info, width, height)
+        if isinstance(dense, Recognition):
+            return dense
+        channels = dense.channels
         task = info.metadata.get("task")
         if len(info.outputs) != 1 or task not in (None, "obb"):
             return no(f"needs one output of task obb; the network has {shapes_text(info)} of task {task or 'unknown'}")
@@ -69,10 +69,7 @@ class YoloObbDecoder(DenseFamily):
         classes = channels - 5
         if classes < 1 or (names and len(names) != classes):
             return no(f"{channels} channels are not 4 box + {len(names) or 'at least 1'} classes + angle")
-        why = (
-            f"output {shapes_text(info)}: {cells(width, height, STRIDES)} = cells of strides 8, 16, 32 at "
-            f"{width}x{height}, {channels} = 4 box + {classes} classes + angle"
-        )
+        why = f"{dense.why}, {channels} = 4 box + {classes} classes + angle"
         if task is None:
             return perhaps(f"{why}; but no metadata says that the last channel is an angle", classes)
         return Recognition(True, why, classes)

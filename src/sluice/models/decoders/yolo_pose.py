@@ -14,7 +14,6 @@ from sluice.models.decoders.base import (
     Raw,
     Recognition,
     best_classes,
-    cells,
     metadata_names,
     metadata_value,
     no,
@@ -22,7 +21,7 @@ from sluice.models.decoders.base import (
     shapes_text,
     within,
 )
-from sluice.models.decoders.yolov8 import STRIDES, DenseFamily, dense_channels
+from sluice.models.decoders.yolov8 import Dense, DenseFamily, dense_output
 from sluice.runtimes.base import NetworkInfo
 
 
@@ -53,16 +52,17 @@ class YoloPoseDecoder(DenseFamily):
 
     def __init__(self, info: NetworkInfo, width: int, height: int, /) -> None:
         super().__init__(info, width, height)
-        channels = dense_channels(info, width, height)
-        values = channels - 4 - self._classes if isinstance(channels, int) else 0
+        dense = dense_output(info, width, height)
+        values = dense.channels - 4 - self._classes if isinstance(dense, Dense) else 0
         self._shape = keypoint_shape(info, values)
 
     @classmethod
     def recognise(cls, info: NetworkInfo, width: int, height: int, /) -> Recognition:
         """One dense output whose channels hold whole key points."""
-        channels = dense_channels(info, width, height)
-        if isinstance(channels, Recognition):
-            return channels
+        dense = dense_output(info, width, height)
+        if isinstance(dense, Recognition):
+            return dense
+        channels = dense.channels
         task = info.metadata.get("task")
         if len(info.outputs) != 1 or task not in (None, "pose"):
             return no(f"needs one output of task pose; the network has {shapes_text(info)} of task {task or 'unknown'}")
@@ -70,10 +70,7 @@ class YoloPoseDecoder(DenseFamily):
         count, values = keypoint_shape(info, channels - 4 - classes)
         if count < 1 or 4 + classes + count * values != channels:
             return no(f"{channels} channels are not 4 box + {classes} classes + {count} key points x {values} values")
-        why = (
-            f"output {shapes_text(info)}: {cells(width, height, STRIDES)} = cells of strides 8, 16, 32 at "
-            f"{width}x{height}, {channels} = 4 box + {classes} classes + {count} key points x {values} values"
-        )
+        why = f"{dense.why}, {channels} = 4 box + {classes} classes + {count} key points x {values} values"
         if task is None:
             return perhaps(f"{why}; but no metadata says that these are key points", classes)
         return Recognition(True, why, classes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from sluice.models.decoders.base import (
     perhaps,
     shapes_text,
     sigmoid,
+    strides_of,
     within,
 )
 from sluice.models.decoders.masks import Masks
@@ -30,16 +31,35 @@ STRIDES = (8, 16, 32)
 BINS = 16  # of the distribution of each side's distance, `reg_max` in Ultralytics' Detect
 
 
-def dense_channels(info: NetworkInfo, width: int, height: int) -> int | Recognition:
-    """Channels of a first output [batch, channels, cells] or its transpose, or why it is not so."""
-    anchors = cells(width, height, STRIDES)
+class Dense(NamedTuple):
+    """The first output of a dense head.
+
+    Attributes:
+        channels: values of a cell.
+        cells: number of cells.
+        channels_last: it is [batch, cells, channels], else [batch, channels, cells].
+        why: the evidence.
+    """
+
+    channels: int
+    cells: int
+    channels_last: bool
+    why: str
+
+
+def dense_output(info: NetworkInfo, width: int, height: int) -> Dense | Recognition:
+    """A first output [batch, channels, cells] or its transpose, or why it is not so."""
     shape = info.outputs[0].shape if info.outputs else ()
     if len(shape) != 3:
-        return no(f"needs an output [batch, channels, {anchors}], the network has {shapes_text(info)}")
-    channels = shape[1] if shape[2] == anchors else shape[2] if shape[1] == anchors else None
-    if channels is None:
-        return no(f"no axis of {shapes_text(info)} has the {anchors} cells of strides 8, 16, 32 at {width}x{height}")
-    return channels
+        usual = cells(width, height, STRIDES)
+        return no(f"needs an output [batch, channels, {usual}], the network has {shapes_text(info)}")
+    for channels, count, last in ((shape[1], shape[2], False), (shape[2], shape[1], True)):
+        strides = strides_of(width, height, count)
+        if strides and channels and count:
+            text = ", ".join(map(str, strides))
+            why = f"output {shapes_text(info)}: {count} = cells of strides {text} at {width}x{height}"
+            return Dense(channels, count, last, why)
+    return no(f"no axis of {shapes_text(info)} has the cells of strides such as 8, 16, 32 at {width}x{height}")
 
 
 class DenseFamily(Family):
@@ -51,7 +71,8 @@ class DenseFamily(Family):
 
     def __init__(self, info: NetworkInfo, width: int, height: int, /) -> None:
         super().__init__(info, width, height)
-        self._cells = cells(width, height, STRIDES)
+        dense = dense_output(info, width, height)
+        self._channels_last = isinstance(dense, Dense) and dense.channels_last
         self._classes = self.recognise(info, width, height).classes
 
     @classmethod
@@ -61,7 +82,7 @@ class DenseFamily(Family):
 
     def rows_of(self, output: Float) -> tuple[Float, bool]:
         """The output as [channels, cells], and whether its boxes are fractions of the input."""
-        rows = output.T if output.shape[0] == self._cells else output
+        rows = output.T if self._channels_last else output
         return rows, bool(rows[:2].max() <= 2)  # the last cell's centre: about 1 in fractions, the size in pixels
 
 
@@ -77,9 +98,10 @@ class Yolov8Decoder(DenseFamily):
     @classmethod
     def recognise(cls, info: NetworkInfo, width: int, height: int, /) -> Recognition:
         """[batch, 4 + classes, cells] or its transpose, alone or with [batch, prototypes, h, w]."""
-        channels = dense_channels(info, width, height)
-        if isinstance(channels, Recognition):
-            return channels
+        dense = dense_output(info, width, height)
+        if isinstance(dense, Recognition):
+            return dense
+        channels = dense.channels
         task = info.metadata.get("task", "detect")
         if task not in ("detect", "segment"):
             return no(f"the metadata's task is {task!r}; this decoder reads detect and segment")
@@ -93,12 +115,7 @@ class Yolov8Decoder(DenseFamily):
         names = metadata_names(info)
         if classes < 1 or (names and len(names) != classes):
             return no(f"{channels} channels are not 4 box{prototypes} + {len(names) or 'at least 1'} classes")
-        anchors = cells(width, height, STRIDES)
-        why = (
-            f"output {shapes_text(info)}: {anchors} = cells of strides 8, 16, 32 at {width}x{height}, "
-            f"{channels} = 4 box + {classes} classes{prototypes}"
-        )
-        return Recognition(True, why, classes)
+        return Recognition(True, f"{dense.why}, {channels} = 4 box + {classes} classes{prototypes}", classes)
 
     @classmethod
     def confirm(

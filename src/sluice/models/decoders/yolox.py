@@ -20,6 +20,7 @@ from sluice.models.decoders.base import (
     no,
     perhaps,
     shapes_text,
+    strides_of,
 )
 from sluice.models.decoders.masks import Masks
 from sluice.models.preprocess import Preprocessing
@@ -176,8 +177,10 @@ class Yolov5Decoder(FinishedRowsFamily):
 
     @classmethod
     def recognise(cls, info: NetworkInfo, width: int, height: int, /) -> Recognition:
-        """[batch, 3 x cells of strides 8, 16 and 32, 5 + classes], alone, with prototypes, or with raw maps."""
-        anchors = 3 * cells(width, height, STRIDES)
+        """[batch, 3 x cells of all strides, 5 + classes], alone, with prototypes, or with raw maps."""
+        rows = info.outputs[0].shape[1] if info.outputs and len(info.outputs[0].shape) == 3 else None
+        strides = strides_of(width, height, rows, 3) or STRIDES
+        anchors = 3 * cells(width, height, strides)
         others = [output.shape for output in info.outputs[1:]]
         prototypes = len(others) == 1 and len(others[0]) == 4
         if others and not prototypes and any(len(shape) != 5 for shape in others):
@@ -190,7 +193,8 @@ class Yolov5Decoder(FinishedRowsFamily):
         also = f" + {extra} mask coefficients" if extra else ""
         return Recognition(
             True,
-            f"output {shapes_text(info)}: {anchors} = 3 anchors x cells of strides 8, 16, 32 at {width}x{height}, "
+            f"output {shapes_text(info)}: {anchors} = 3 anchors x cells of strides {', '.join(map(str, strides))} at "
+            f"{width}x{height}, "
             f"{columns} = 4 box + objectness + {classes} classes{also}",
             classes,
         )
