@@ -53,7 +53,6 @@ NVINFER = {
 #: Those that nvinfer lets change while it plays, and more that Sluice does.
 PLAYING = {"config-file-path", "model-engine-file", "interval"}
 WITH_THE_NEXT_MODEL = {
-    "raw-output-file-write",
     "output-tensor-meta",
     "output-instance-mask",
     "crop-objects-to-roi-boundary",

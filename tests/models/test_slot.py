@@ -299,6 +299,44 @@ def test_what_a_failed_model_allocated_is_free_when_its_failure_is_reported():
     release(slot, listener)
 
 
+def test_an_object_that_runs_cannot_replace_itself():
+    """It would be loaded while it works, and closed while it is in its own place."""
+
+    class Adapted(Made):
+        def __init__(self, shop, name, target) -> None:
+            super().__init__(shop, name)
+            self.target = target
+
+    shop, reported = Shop(), Ear()
+    only = Made(shop, "only")
+    slot = acquire(ModelDefinition("m:only"), lambda d: Adapted(shop, d.model, only), reported)
+    slot.swap(request("m:only"))
+    report = reported.next()
+    assert report.status == SwapStatus.CONFIG_FAILED
+    assert "m:only is the same object as the model that runs" in report.reason
+    assert shop.diary == ["m:only load", "m:only warm_up"]
+    assert infer(slot, 1) == ["m:only 1"]
+    slot.swap(request("m:only", in_place=True))  # where it is closed first
+    lend(slot, 2)
+    assert reported.next().status == SwapStatus.SUCCESS
+    release(slot, reported)
+
+
+def test_a_function_may_replace_itself():
+    def function(frames):
+        return frames
+
+    class Adapted(Made):
+        target = staticmethod(function)
+
+    shop, reported = Shop(), Ear()
+    slot = acquire(ModelDefinition("m:f"), lambda d: Adapted(shop, d.model), reported)
+    slot.swap(request("m:f"))
+    lend(slot, 1)
+    assert reported.next().status == SwapStatus.SUCCESS
+    release(slot, reported)
+
+
 def test_a_second_swap_is_refused_while_one_is_in_progress(shop, slot, ear):
     slot.swap(request("b"))
     refusal = slot.swap(request("c"))

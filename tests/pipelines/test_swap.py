@@ -18,6 +18,7 @@ from gi.repository import Gst
 from swap_models import Gated, OnceOnly, Versioned
 
 from sluice.contract import counters
+from sluice.contract.metadata import BatchMeta, Lease
 from sluice.elements import register
 
 SIZES = [("I420", 64, 48), ("NV12", 48, 32), ("GRAY8", 33, 21), ("RGB", 40, 30)]
@@ -405,3 +406,36 @@ def test_a_file_is_read_again(tmp_path):
         stream.flows()
         stream.end()
         assert stream.seen() == [0, 5]
+
+
+def test_networks_of_other_sizes_and_labels(data):
+    networks = [str(data / "models" / name) for name in ("nanodet_m_320.onnx", "yolox_nano_416x416.onnx")]
+    Gst.init(None)
+    register("sluiceinfer")
+    clip = data / "videos" / "asl_walk.mkv"
+    pipeline = Gst.parse_launch(
+        f"filesrc location={clip} ! decodebin ! sluiceinfer name=infer model={networks[0]} ! fakesink name=end"
+    )
+    infer, updates, found = pipeline.get_by_name("infer"), queue.Queue(), []
+
+    def look(_pad, info):
+        with Lease() as lease:
+            (frame,) = BatchMeta.of(info.get_buffer(), lease).frames
+            found.append((frame.frame_num, frame.infer_done, {o.label for o in frame.objects}))
+        return Gst.PadProbeReturn.OK
+
+    pipeline.get_by_name("end").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, look)
+    infer.connect("model-updated", lambda _element, *update: updates.put(update))
+    pipeline.set_state(Gst.State.PLAYING)
+    try:
+        assert updates.get(timeout=WAIT) == (0, networks[0])
+        infer.set_property("model", networks[1])
+        assert updates.get(timeout=WAIT) == (0, networks[1])
+        message = pipeline.get_bus().timed_pop_filtered(60 * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
+        assert message is not None
+        assert message.type == Gst.MessageType.EOS, message.parse_error()
+    finally:
+        pipeline.set_state(Gst.State.NULL)
+    assert [number for number, _, _ in found] == list(range(89))
+    assert all(done for _, done, _ in found)
+    assert "person" in found[-1][2]

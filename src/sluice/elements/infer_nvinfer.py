@@ -69,7 +69,6 @@ NVINFER_PROPERTIES = (
         False,
         "Write the network's raw outputs into files in the working directory, one per layer and call, named as "
         "nvinfer names them. For network and configuration files",
-        change=Change.WITH_MODEL,
     ),
     Property(
         "input-tensor-meta",

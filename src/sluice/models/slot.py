@@ -65,7 +65,7 @@ class ModelSlot:
         self._open_model = open_model
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
-        self._current = self._open(definition)
+        self._current = self._open(definition, open_model)
         self._retiring: ModelInstance | None = None
         self._swap: _Swap | None = None
         self._closed = False
@@ -168,7 +168,7 @@ class ModelSlot:
         """Load the old model again after an attempt to replace it in place."""
         if self._closed:
             return
-        instance = self._open(self.definition)
+        instance = self._open(self.definition, self._open_model)
         try:
             if instance is not None:
                 self._put_in_reach(swap, instance)
@@ -181,15 +181,27 @@ class ModelSlot:
             raise _ModelLostError(text, why) from error
         self._replace(instance, self.definition)
 
-    def _open(self, definition: ModelDefinition) -> ModelInstance | None:
-        return None if definition.model == NO_MODEL else ModelInstance(definition, self._open_model)
+    def _open(self, definition: ModelDefinition, opener: Callable[[ModelDefinition], Any]) -> ModelInstance | None:
+        return None if definition.model == NO_MODEL else ModelInstance(definition, opener)
+
+    def _open_another(self, definition: ModelDefinition) -> Any:
+        """Open a model, which must not be the very object that runs: it would be loaded twice, and closed in use."""
+        model, current = self._open_model(definition), self._current
+        target = getattr(model, "target", None)
+        running = None if current is None else getattr(current.wait_loaded(), "target", None)
+        if target is not None and target is running and any(hasattr(target, name) for name in ("load", "close")):
+            raise ModelError(
+                f"{definition.model} is the same object as the model that runs, and has a load() or close(); right is "
+                "its class, or an object of its own"
+            )
+        return model
 
     def _open_and_try(self, swap: _Swap) -> ModelInstance | None:
         """Return the new instance, loaded, warmed up and called once with frames of the stream.
 
         Waits for the next frames as long as none come: until then nobody needs the new model.
         """
-        instance = self._open(swap.request.definition)
+        instance = self._open(swap.request.definition, self._open_another)
         if instance is None:
             return None
         try:
