@@ -1,6 +1,5 @@
 """Fixtures shared by the tests of elements."""
 
-import numpy as np
 import pytest
 
 CONFIG = """[property]
@@ -20,6 +19,8 @@ pre-cluster-threshold=0.5
 @pytest.fixture
 def config(tmp_path):
     """A configuration whose network finds one box of class 1 in every picture of 32x32."""
+    import numpy as np
+
     onnx = pytest.importorskip("onnx")
     onnx_helper = onnx.helper
     row = np.array([[[8, 8, 24, 24, 0.75, 1]]], np.float32)
