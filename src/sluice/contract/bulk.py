@@ -125,7 +125,7 @@ def write_objects(
     if parents is not None:
         set_array(rows, "parents", numbers("parents", parents, np.uint64, (count,)))
     if masks is not None:
-        table, rows.kept_masks = mask_table(masks, count)
+        table, rows.mask_arrays = mask_table(masks, count)
         set_array(rows, "masks", table)
         rows.mask_threshold = mask_threshold
     return _write(frame, rows, short=masks is None)

@@ -248,3 +248,11 @@ def test_a_batch_is_no_owner_and_a_lease_ends(buffer, batch):
         frame = BatchMeta.of(buffer, lease).frames[0]
     with pytest.raises(StaleBufferError):
         infer_meta.attach_segmentation(frame, MAP, classes=3, unique_id=1)
+
+
+def test_masks_that_had_to_be_converted_are_written_as_they_were(frame):
+    masks = [np.full((40, 50), number, dtype) for number in range(20) for dtype in (np.float64, np.int16, np.float32)]
+    count = len(masks)
+    write_objects(frame, [[0, 0, 9, 9]] * count, [1.0] * count, [0] * count, unique_id=1, masks=masks)
+    for item, mask in zip(reversed(frame.objects), masks, strict=True):
+        assert (item.mask == mask).all()
