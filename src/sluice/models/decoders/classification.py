@@ -98,7 +98,7 @@ class ClassificationDecoder(Family):
     def preprocessing(cls, info: NetworkInfo, width: int, height: int, /) -> Preprocessing:
         """RGB / 255 with ImageNet's mean and deviation, stretched; the middle without them for Ultralytics' files."""
         if info.metadata.get("task") == "classify":  # ultralytics/data/augment.py, classify_transforms
-            return Preprocessing(width, height, fit="crop", interpolation="area")
+            return Preprocessing(width, height, fit="crop", interpolation="antialias")
         return Preprocessing(width, height, fit="stretch", mean=IMAGENET_MEAN, std=IMAGENET_STD)
 
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
