@@ -27,6 +27,8 @@ class RfDetrModel:
         iou: not used: RF-DETR suppresses nothing.
         variant: name of the package's class without its prefix, such as "Nano", "Small", "Medium", "Base", "SegNano".
         resolution: side of the network's square input in pixels; the variant's own if not given.
+        allow_pickle: unpickle Python objects of any kind. That runs whatever code the file names: only for files whose
+            author is trusted.
     """
 
     def __init__(
@@ -40,12 +42,13 @@ class RfDetrModel:
         iou: float | None = None,  # noqa: ARG002 - there is no suppression
         variant: str = "Base",
         resolution: int | None = None,
+        allow_pickle: bool = False,
     ) -> None:
         check_runtime("rfdetr", runtime)
         self.path = Path(path)
         self.labels: tuple[str, ...] = read_labels(labels) or ()
         self._device, self._confidence = device, confidence
-        self._variant, self._resolution = variant, resolution
+        self._variant, self._resolution, self._allow_pickle = variant, resolution, allow_pickle
 
     def load(self) -> None:
         """Import the package and read the checkpoint.
@@ -67,7 +70,10 @@ class RfDetrModel:
         kind = _variant(package, self._variant)
         try:
             self._model = kind(
-                pretrain_weights=str(self.path), device=str(torch_device(self._device)).split(":")[0], **options
+                pretrain_weights=str(self.path),
+                device=torch_device(self._device).type,
+                trust_checkpoint=self._allow_pickle,
+                **options,
             )
         except Exception as error:  # the package raises nearly anything
             raise ModelError(f"rfdetr cannot open {self.path} as {kind.__name__}: {error}") from error
