@@ -21,12 +21,13 @@ class Gate:
         if opened:
             self.opened.set()
 
-    def write(self, message):
+    def write(self, messages):
         self.entered.set()
         self.opened.wait(10)
         if self.failing:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        self.lines.append(message)
+            return [OSError(errno.ENOSPC, "No space left on device") for _ in messages]
+        self.lines += messages
+        return [None] * len(messages)
 
     def flush(self):
         self.flushed = len(self.lines)
@@ -82,6 +83,29 @@ def test_a_full_queue_drops_the_oldest_and_counts_them():
     assert counters.queued == counters.written + counters.dropped == 11
 
 
+def test_a_full_queue_drops_the_newest_where_it_is_told_to():
+    sink = Gate(opened=False)
+    made = writer(sink, capacity=2, overflow=Overflow.DROP_NEWEST)
+    made.put(b"first")
+    assert sink.entered.wait(10)
+    for n in range(10):
+        made.put(b"%d" % n)
+    assert made.counters.dropped == 8
+    sink.opened.set()
+    written(made)
+    assert sink.lines == [b"first", b"0", b"1"]
+
+
+def test_what_a_sink_raises_fails_all_it_was_given():
+    sink, errors = Gate(), []
+    sink.write = None
+    made = writer(sink, errors=errors)
+    made.put(b"x")
+    written(made)
+    assert made.counters.failed == 1
+    assert len(errors) == 1
+
+
 def test_the_end_is_told_though_the_queue_overflows_after_it():
     sink = Gate(opened=False)
     made = writer(sink, capacity=1, overflow=Overflow.DROP_OLDEST)
@@ -114,9 +138,10 @@ def test_a_full_queue_makes_the_giver_wait_and_loses_nothing():
 def test_release_lets_a_waiting_giver_go():
     sink = Gate(opened=False)
     made = writer(sink, capacity=1)
-    giver = threading.Thread(target=lambda: [made.put(b"%d" % n) for n in range(5)])
-    giver.start()
+    made.put(b"0")
     assert sink.entered.wait(10)
+    giver = threading.Thread(target=lambda: [made.put(b"%d" % n) for n in range(1, 5)])
+    giver.start()
     made.release()
     giver.join(10)
     assert not giver.is_alive()
@@ -142,9 +167,10 @@ def test_a_failing_sink_is_reported_once_until_it_works_again():
 def test_a_hanging_sink_does_not_hold_up_the_stop():
     sink = Gate(opened=False)
     made = writer(sink)
-    for n in range(5):
-        made.put(b"%d" % n)
+    made.put(b"0")
     assert sink.entered.wait(10)
+    for n in range(1, 5):
+        made.put(b"%d" % n)
     assert made.close(0.05) is False
     assert made.counters.dropped == 4
     sink.opened.set()

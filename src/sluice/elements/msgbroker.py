@@ -1,18 +1,16 @@
-"""``sluicemsgbroker``: takes the messages that a converter attached to frames to a file or the standard output.
+"""``sluicemsgbroker``: takes the messages that a converter attached to frames to a broker, a file or standard output.
 
 The buffer goes on untouched. With nothing linked to its source pad the element is a sink, as nvmsgbroker is; linked, it
-sits in the middle of a pipeline and needs neither a tee nor a queue. Messages leave on a thread of their own behind a
-bounded queue, so that the disk never holds up the video.
+sits in the middle of a pipeline and needs neither a tee nor a queue. Messages leave on threads of their own behind a
+bounded queue, so that neither the disk nor a broker holds up the video.
 
-The element counts as a sink in both cases, and posts its own EOS message once every message is written: the pipeline's
-EOS therefore also means that all messages are where they belong.
+The element counts as a sink in both cases, and posts its own EOS message once every message is written or acknowledged:
+the pipeline's EOS therefore also means that all messages are where they belong. With a broker that is away, EOS comes
+after eos-timeout, and the messages stay in the spool for the next run.
 
 Imports gi and the standard library only; the contract is imported at NULL→READY.
 """
 
-import ctypes
-import threading
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import gi
@@ -22,25 +20,51 @@ gi.require_version("GstBase", "1.0")
 from gi.repository import GLib, GObject, Gst, GstBase
 
 from sluice.elements.base import InPlaceElement, guarded, post_error
-from sluice.errors import ConfigurationError, SluiceError
+from sluice.elements.msgbroker_sink import Preroll, make_sink
+from sluice.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sluice.messages import Writer
+    from sluice.elements.msgbroker_output import Output
 
 ON_ERROR = ("fail", "skip")
-OVERFLOW = ("auto", "wait", "drop-oldest")
+OVERFLOW = ("auto", "wait", "drop-oldest", "drop-newest")
+START = ("continue", "wait", "fail")
+COUNTERS = ("queued", "written", "sent", "acknowledged", "spooled", "dropped", "failed", "reconnects")
 
-# A stop waits this long (seconds) for messages still queued; less than the two seconds a stop may take.
-_PATIENCE = 1.5
+# Read at the start.
+_READ = (
+    "proto",
+    "location",
+    "append",
+    "rotate-size",
+    "rotate-count",
+    "proto-lib",
+    "topic",
+    "config",
+    "queue-size",
+    "overflow",
+    "spool",
+    "spool-size",
+    "spool-fsync",
+    "eos-timeout",
+)
 
-# nvmsgbroker's properties that name a broker.
-_OF_BROKERS = ("proto-lib", "conn-str", "config", "topic")
 
+def _hidden(name: str, blurb: str) -> Any:
+    """A text property that may hold a password: what is read back, and shown by tools, has none."""
 
-def _refused(name: str) -> Any:
-    return GObject.Property(
-        type=str, default="", nick=name, blurb="Refused: belongs to nvmsgbroker's network brokers; see proto"
-    )
+    def get(element: Any) -> str:
+        value = element.addresses.get(name, "")
+        if not value:
+            return ""  # all that gst-inspect sees, which may run where numpy is not
+        from sluice.messages.brokers import hide_secrets
+
+        return hide_secrets(value)
+
+    def put(element: Any, value: str | None) -> None:
+        element.addresses[name] = value or ""
+
+    return GObject.Property(type=str, default="", nick=name, blurb=blurb, getter=get, setter=put)
 
 
 class SluiceMsgBroker(InPlaceElement):
@@ -50,7 +74,7 @@ class SluiceMsgBroker(InPlaceElement):
     __gstmetadata__ = (
         "Sluice message broker",
         "Sink/Generic",
-        "Writes the messages attached to frames to a file or the standard output, one per line",
+        "Brings the messages attached to frames to a message broker, a file or the standard output",
         "The Sluice developers",
     )
     __gsttemplates__ = (
@@ -61,10 +85,35 @@ class SluiceMsgBroker(InPlaceElement):
     proto = GObject.Property(
         type=str,
         default="",
-        blurb="Where messages go: stdout, or file with location; default: file when location names one, else stdout",
+        blurb="Where messages go: kafka, mqtt, amqp, redis, nats, http, file or stdout; default: as location or "
+        "proto-lib says, else stdout",
     )
-    location = GObject.Property(type=str, default="", blurb="The file to write; '-' or nothing: the standard output")
+    location = _hidden(
+        "location", "A file, '-' or nothing for the standard output, or a URL: kafka://host:port/topic, mqtt://, …"
+    )
     append = GObject.Property(type=bool, default=False, blurb="Add to the file instead of emptying it at the start")
+    rotate_size = GObject.Property(
+        type=GObject.TYPE_UINT64,
+        default=0,
+        nick="rotate-size",
+        blurb="Begin a new file before one has more bytes; 0: never",
+    )
+    rotate_count = GObject.Property(
+        type=GObject.TYPE_UINT, default=5, nick="rotate-count", blurb="How many older files are kept"
+    )
+    proto_lib = GObject.Property(
+        type=str,
+        default="",
+        nick="proto-lib",
+        blurb="As nvmsgbroker's: libnvds_kafka_proto.so and the like; the name alone matters, no library is loaded",
+    )
+    conn_str = _hidden("conn-str", "As nvmsgbroker's: host;port, host;port;topic, for AMQP host;port;user;password")
+    config = GObject.Property(type=str, default="", blurb="File with options of the broker in group [message-broker]")
+    topic = GObject.Property(type=str, default="", blurb="Topic, routing key, stream or subject; wins over the others")
+    new_api = GObject.Property(type=bool, default=False, nick="new-api", blurb="Accepted; makes no difference")
+    sleep_time = GObject.Property(
+        type=GObject.TYPE_UINT, default=0, nick="sleep-time", blurb="Accepted; makes no difference: nothing is polled"
+    )
     comp_id = GObject.Property(
         type=GObject.TYPE_UINT, default=0, nick="comp-id", blurb="Only messages with this component id; 0: all"
     )
@@ -74,43 +123,73 @@ class SluiceMsgBroker(InPlaceElement):
         minimum=1,
         maximum=GLib.MAXINT32,
         nick="queue-size",
-        blurb="The most messages that wait to be written",
+        blurb="The most messages that wait for the disk or the standard output",
     )
     overflow = GObject.Property(
         type=str,
         default="auto",
-        blurb="When the queue is full: wait holds the stream up and loses nothing, drop-oldest drops and counts; "
-        "auto: drop-oldest for a live source, wait for any other",
+        blurb="When the queue or the spool is full: wait holds the stream up and loses nothing, drop-oldest and "
+        "drop-newest drop and count; auto: drop-oldest for a live source, wait for any other",
     )
     on_error = GObject.Property(
         type=str,
         default="fail",
         nick="on-error",
-        blurb="When a message cannot be written or the file cannot be opened: fail posts an error, skip posts a "
-        "warning and counts, and the video goes on",
+        blurb="When the disk or the broker refuses a message, or the file cannot be opened: fail posts an error, "
+        "skip posts a warning and counts, and the video goes on",
+    )
+    start_policy = GObject.Property(
+        type=str,
+        default="continue",
+        nick="start-policy",
+        blurb="When the broker is away at the start: continue spools, wait holds the first frame up, fail is an error",
+    )
+    spool = GObject.Property(
+        type=str,
+        default="",
+        blurb="File of messages that the broker has not acknowledged, sent by the next run; none: in memory only; "
+        "default: one for this address and topic in the user's state folder",
+    )
+    spool_size = GObject.Property(
+        type=GObject.TYPE_UINT64,
+        default=1 << 30,
+        minimum=1 << 16,
+        nick="spool-size",
+        blurb="The most bytes of messages in the spool; see overflow",
+    )
+    spool_fsync = GObject.Property(
+        type=bool,
+        default=False,
+        nick="spool-fsync",
+        blurb="Wait for the disk at each write, so that messages survive a power failure and not only a crash",
+    )
+    eos_timeout = GObject.Property(
+        type=GObject.TYPE_UINT,
+        default=10,
+        nick="eos-timeout",
+        blurb="Seconds that EOS waits for the broker's acknowledgements; then the rest stays in the spool",
     )
     sync = GObject.Property(
         type=bool, default=False, blurb="Only false: messages are written as they come, not at their frame's time"
     )
-    proto_lib = _refused("proto-lib")
-    conn_str = _refused("conn-str")
-    config = _refused("config")
-    topic = _refused("topic")
 
     def __init__(self) -> None:
+        self.addresses: dict[str, str] = {}
         super().__init__()
-        _make_sink(self)
-        self._preroll = _Preroll(self)
-        self._writer: Writer | None = None
+        make_sink(self)
+        self._preroll = Preroll(self)
+        self._output: Output | None = None
         self._last_counters: dict[str, int] = {}
         self._unopened = 0
         self._live_known = False
+        self._broker_known = False
+        self._warned: set[str] = set()
 
     def _stats(self) -> Gst.Structure:
         """Return the counters as a structure of uint64 fields."""
-        counted = vars(self._writer.counters) if self._writer is not None else self._last_counters
+        counted = self._output.counters if self._output is not None else self._last_counters
         structure = Gst.Structure.new_empty("sluicemsgbroker-stats")
-        for name in ("queued", "written", "dropped", "failed"):
+        for name in COUNTERS:
             lost = self._unopened if name in ("queued", "failed") else 0
             structure.set_value(name, GObject.Value(GObject.TYPE_UINT64, counted.get(name, 0) + lost))
         return structure
@@ -119,35 +198,42 @@ class SluiceMsgBroker(InPlaceElement):
         getter=_stats,
         type=Gst.Structure,
         flags=GObject.ParamFlags.READABLE,
-        blurb="Counters since the last start: queued, written, dropped (no room, or not written in time at the stop), "
-        "failed (could not be written)",
+        blurb="Counters since the last start: queued, written (to the file, or acknowledged), sent, acknowledged, "
+        "spooled (now), dropped (no room, or not written in time at the stop), failed (refused by the disk or the "
+        "broker), reconnects",
     )
 
     # Start and stop
 
     def start(self) -> None:
-        from sluice.messages import Overflow, Writer, open_sink
+        from sluice.elements.msgbroker_output import Output, Reports
 
         self._check_properties()
         self._last_counters, self._unopened, self._live_known = {}, 0, self.overflow != "auto"
+        self._broker_known, self._warned = self.start_policy != "wait", set()
+        properties = {name: self.get_property(name) for name in _READ}
+        given = {name: "" if value is None else value for name, value in properties.items()} | {
+            name: self.addresses.get(name, "") for name in ("location", "conn-str")
+        }
         try:
-            sink = open_sink(self.proto or "", self.location or "", append=self.append)
+            self._output = Output(given, Reports(failure=self._on_failure, warning=self._warn))
         except ConfigurationError as error:
             if self.on_error == "fail":
                 raise
             self._warn(f"{error}; messages are counted as failed")
             return
-        overflow = Overflow.WAIT if self.overflow == "auto" else Overflow(self.overflow)
-        self._writer = Writer(sink, capacity=self.queue_size, overflow=overflow, on_error=self._on_write_error)
+        if self.start_policy == "fail":
+            self._require_connection(self._output)
+
+    def _require_connection(self, output: "Output") -> None:
+        try:
+            output.require_connection()
+        except Exception:
+            self.stop()
+            raise
 
     def _check_properties(self) -> None:
-        for name in _OF_BROKERS:
-            if self.get_property(name):
-                raise ConfigurationError(
-                    f"{name} is set, but this element writes to a file or the standard output only; "
-                    "set location=messages.jsonl, or use nvmsgbroker where DeepStream is installed"
-                )
-        for name, values in (("on-error", ON_ERROR), ("overflow", OVERFLOW)):
+        for name, values in (("on-error", ON_ERROR), ("overflow", OVERFLOW), ("start-policy", START)):
             if self.get_property(name) not in values:
                 raise ConfigurationError(f"{name} is {self.get_property(name)!r}; it can be {' or '.join(values)}")
         if self.sync:
@@ -156,21 +242,21 @@ class SluiceMsgBroker(InPlaceElement):
             )
 
     def stop(self) -> None:
-        writer, self._writer = self._writer, None
-        if writer is None:
+        output, self._output = self._output, None
+        if output is None:
             return
-        if not writer.close(_PATIENCE):
-            self._warn(f"the messages could not be written within {_PATIENCE} s of the stop; see stats")
-        self._last_counters = vars(writer.counters)
+        if not output.close():
+            self._warn("the messages could not be written in time for the stop; see stats")
+        self._last_counters = output.counters
 
     @guarded(Gst.StateChangeReturn.FAILURE)
     def do_change_state(self, transition: Gst.StateChange) -> Gst.StateChangeReturn:
-        writer = self._writer
-        if transition == Gst.StateChange.READY_TO_PAUSED and writer is not None:
-            writer.resume()
-        if transition == Gst.StateChange.PAUSED_TO_READY and writer is not None:
-            # A streaming thread that waits for room would block the change.
-            writer.release()
+        output = self._output
+        if transition == Gst.StateChange.READY_TO_PAUSED and output is not None:
+            output.resume()
+        if transition == Gst.StateChange.PAUSED_TO_READY and output is not None:
+            # A streaming thread that waits for room, or for the broker, would block the change.
+            output.release()
         preroll = self._preroll
         if transition == Gst.StateChange.READY_TO_PAUSED and not self.srcpad.is_linked():
             preroll.begin()
@@ -192,10 +278,10 @@ class SluiceMsgBroker(InPlaceElement):
         elif event.type == Gst.EventType.EOS:
             self._preroll.finish()
             self._tell_eos(event.get_seqnum())
-        elif self._writer is not None and event.type == Gst.EventType.FLUSH_START:
-            self._writer.release()
-        elif self._writer is not None and event.type == Gst.EventType.FLUSH_STOP:
-            self._writer.resume()
+        elif self._output is not None and event.type == Gst.EventType.FLUSH_START:
+            self._output.release()
+        elif self._output is not None and event.type == Gst.EventType.FLUSH_STOP:
+            self._output.resume()
 
     def process(self, buffer: Gst.Buffer) -> bool:
         from sluice.contract.metadata import BatchMeta, Lease
@@ -207,11 +293,14 @@ class SluiceMsgBroker(InPlaceElement):
             payloads = [] if batch is None else read_payloads(batch, self.comp_id)
         if not self._live_known:
             self._choose_overflow()
-        if self._writer is None:
+        if self._output is None:
             self._unopened += len(payloads)
         else:
+            if not self._broker_known:
+                self._output.wait_for_broker()
+                self._broker_known = True
             for payload in payloads:
-                self._writer.put(payload)
+                self._output.put(payload)
         return bool(self.srcpad.is_linked())  # with nothing linked behind, the buffer's way ends here
 
     def _choose_overflow(self) -> None:
@@ -220,8 +309,8 @@ class SluiceMsgBroker(InPlaceElement):
 
         self._live_known = True
         query = Gst.Query.new_latency()
-        if self._writer is not None and self.sinkpad.peer_query(query) and query.parse_latency()[0]:
-            self._writer.set_overflow(Overflow.DROP_OLDEST)
+        if self._output is not None and self.sinkpad.peer_query(query) and query.parse_latency()[0]:
+            self._output.set_overflow(Overflow.DROP_OLDEST)
 
     # What a sink tells its pipeline
 
@@ -248,89 +337,18 @@ class SluiceMsgBroker(InPlaceElement):
             message.set_seqnum(seqnum)
             self.post_message(message)
 
-        if self._writer is None:
+        if self._output is None:
             post()
         else:
-            self._writer.when_written(post)
+            self._output.when_written(post)
 
-    def _on_write_error(self, error: Exception) -> None:
-        where = repr(self.location) if self.location not in (None, "", "-") else "the standard output"
-        told = SluiceError(f"a message could not be written to {where}: {error}")
+    def _on_failure(self, error: Exception) -> None:
         if self.on_error == "fail":
-            told.__cause__ = error
-            post_error(self, told)
-        else:
-            self._warn(f"{told}; the video goes on, such messages are counted as failed")
+            post_error(self, error)
+        elif (text := str(error)) not in self._warned:
+            self._warned.add(text)
+            self._warn(f"{text}; the video goes on, such messages are counted as failed")
 
     def _warn(self, text: str) -> None:
         warning = GLib.Error.new_literal(Gst.ResourceError.quark(), text, int(Gst.ResourceError.WRITE))
         self.post_message(Gst.Message.new_warning(self, warning, ""))
-
-
-class _Preroll:
-    """A sink's asynchronous change to PAUSED, complete at its first buffer; without effect unless begun.
-
-    GstBin forwards EOS only after it has told its own PLAYING. The thread that completes a pipeline's preroll tells
-    PAUSED some time after it has woken the application, and where that has set PLAYING meanwhile, EOS never comes. Real
-    sinks prevent it: their change to PLAYING waits until the completing thread is done, and so does this one.
-    """
-
-    def __init__(self, element: Gst.Element) -> None:
-        # A proxy of the element, which owns this object: a reference would be a cycle.
-        self._element = weakref.ref(element)
-        self._pending = False
-        self._thread = 0
-        self._done = threading.Event()
-        self._done.set()
-
-    def begin(self) -> None:
-        """Tell that the change takes until the first buffer; called before the pads are activated."""
-        self._pending = True
-        self._done.clear()
-        self._post(Gst.Message.new_async_start)
-
-    def finish(self) -> None:
-        """Complete the change; called on the streaming thread at a buffer, a gap or the end."""
-        if not self._pending:
-            return
-        self._pending = False
-        self._thread = threading.get_ident()
-        element = self._element()
-        if element is not None:
-            element.continue_state(Gst.StateChangeReturn.SUCCESS)
-            self._post(Gst.Message.new_async_done, Gst.CLOCK_TIME_NONE)
-        self._done.set()
-
-    def wait(self) -> None:
-        """Wait, in the change to PLAYING, for a completion that is under way; at most a second."""
-        if not self._pending and self._thread != threading.get_ident():
-            self._done.wait(1)
-
-    def give_up(self) -> None:
-        """End a change that no buffer has completed."""
-        if self._pending:
-            self._pending = False
-            self._post(Gst.Message.new_async_done, Gst.CLOCK_TIME_NONE)
-        self._done.set()
-
-    def _post(self, make: Any, *arguments: Any) -> None:
-        element = self._element()
-        if element is not None:
-            element.post_message(make(element, *arguments))
-
-
-def _make_sink(element: Gst.Element) -> None:
-    """Set the flag that makes bins count an element as a sink, which PyGObject has no way to set.
-
-    Raises:
-        SluiceError: the flags are not where GstObject has them on every 64-bit platform.
-    """
-    from sluice.contract import gstref
-
-    # GstObject {GInitiallyUnowned object (24); GMutex lock (8); gchar *name (8); GstObject *parent (8); guint32 flags}
-    flags = ctypes.c_uint32.from_address(gstref.address(element) + 48)
-    if flags.value != element.flags:
-        raise SluiceError(
-            f"GstObject's flags are not at offset 48: {flags.value:#x} lies there, not {element.flags:#x}"
-        )
-    flags.value |= int(Gst.ElementFlags.SINK)

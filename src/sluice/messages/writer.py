@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from sluice.messages.sinks import Sink
 
+_MOST = 256
+"""Messages written at once: enough to share the cost of a transaction."""
+
 
 class Overflow(enum.Enum):
     """What happens to a message when the queue is full."""
@@ -18,6 +21,8 @@ class Overflow(enum.Enum):
     """The giver waits for room: nothing is lost, and a source that can wait (a file) runs at the sink's speed."""
     DROP_OLDEST = "drop-oldest"
     """The oldest message goes, and is counted: a live source never waits."""
+    DROP_NEWEST = "drop-newest"
+    """The new message goes, and is counted."""
 
 
 @dataclass
@@ -87,6 +92,9 @@ class Writer:
                 self._changed.wait_for(lambda: self._messages < self._capacity or self._released)
             self._counters.queued += 1
             if self._messages >= self._capacity:
+                if self._overflow is Overflow.DROP_NEWEST:
+                    self._counters.dropped += 1
+                    return
                 self._drop_oldest()
             self._waiting.append(message)
             self._messages += 1
@@ -140,33 +148,50 @@ class Writer:
                 self._changed.wait_for(lambda: self._waiting or self._closing)
                 if not self._waiting:
                     break
-                item = self._waiting.popleft()
-                self._messages -= isinstance(item, bytes)
+                taken = self._take()
                 self._changed.notify_all()
-            if isinstance(item, bytes):
-                self._write(item)
+            if isinstance(taken, list):
+                self._write(taken)
             else:
                 self._try(self._sink.flush)
-                item()
+                taken()
         self._try(self._sink.flush)
         self._try(self._sink.close)
 
-    def _write(self, message: bytes) -> None:
-        written = self._try(lambda: self._sink.write(message))
-        with self._changed:
-            if written:
-                self._counters.written += 1
-            else:
-                self._counters.failed += 1
+    def _take(self) -> list[bytes] | Callable[[], None]:
+        """Take a callback, or the messages up to the next one, from the front of what waits; called with the lock."""
+        first = self._waiting.popleft()
+        if not isinstance(first, bytes):
+            return first
+        taken = [first]
+        while self._waiting and len(taken) < _MOST and isinstance(item := self._waiting[0], bytes):
+            taken.append(item)
+            self._waiting.popleft()
+        self._messages -= len(taken)
+        return taken
 
-    def _try(self, action: Callable[[], None]) -> bool:
+    def _write(self, messages: list[bytes]) -> None:
+        try:
+            results = self._sink.write(messages)
+        except Exception as error:
+            results = [error] * len(messages)
+        failed = sum(result is not None for result in results)
+        with self._changed:
+            self._counters.written += len(messages) - failed
+            self._counters.failed += failed
+        for result in results:
+            self._note(result)
+
+    def _try(self, action: Callable[[], None]) -> None:
         """Do something with the sink; report the first failure in a row."""
         try:
             action()
         except Exception as error:
-            report, self._failing = not self._failing, True
-            if report:
-                self._on_error(error)
-            return False
-        self._failing = False
-        return True
+            self._note(error)
+        else:
+            self._note(None)
+
+    def _note(self, failure: Exception | None) -> None:
+        report, self._failing = failure is not None and not self._failing, failure is not None
+        if failure is not None and report:
+            self._on_error(failure)

@@ -1,0 +1,140 @@
+"""NATS JetStream through nats-py, the client of NATS' own makers; its event loop runs on the delivery's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+from sluice.messages.brokers.endpoint import Endpoint
+from sluice.messages.brokers.transport import Message, TransportError, client_library
+
+_ROUND = 0.02  # seconds for pings and pongs in `idle`
+_HEADER = 128  # bytes of the headers
+_MARGIN = 1.0  # seconds beyond the client's own time limits
+
+
+class NatsTransport:
+    """Publishes to JetStream; the id in header ``Nats-Msg-Id``, by which the server leaves out what it has already."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        """Check the options.
+
+        Raises:
+            ConfigurationError: nats-py is missing, or an option cannot be used.
+        """
+        self._library: Any = client_library("nats", "nats", "nats-py")
+        self._endpoint = endpoint
+        self._tls = endpoint.flag("enable-tls")
+        self._problem = ""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lost = asyncio.Event()
+        self._client: Any = None
+        self._stream: Any = None
+
+    def connect(self) -> None:
+        self._problem = ""
+        self._loop, self._lost = asyncio.new_event_loop(), asyncio.Event()
+        self._run(self._connect(), self._endpoint.number("connect-timeout") + _MARGIN)
+
+    async def _connect(self) -> None:
+        endpoint, options = self._endpoint, self._endpoint.options
+        timeout = endpoint.number("connect-timeout")
+        self._client = self._library.NATS()
+        await self._client.connect(
+            [f"nats://{host}" for host in endpoint.hosts],
+            allow_reconnect=False,
+            connect_timeout=timeout,
+            error_cb=self._on_error,
+            disconnected_cb=self._on_lost,
+            user=options["username"] or None,
+            password=options["password"] or None,
+            token=options["token"] or None,
+            tls=self._context() if self._tls else None,
+        )
+        self._stream = self._client.jetstream(timeout=timeout)
+        await self._check_stream()
+
+    async def _check_stream(self) -> None:
+        """Look whether a stream takes the subject; make one if it is named."""
+        from nats.js.errors import NotFoundError
+
+        topic, name = self._endpoint.topic, self._endpoint.options["stream"]
+        try:
+            await self._stream.find_stream_name_by_subject(topic)
+        except NotFoundError:
+            if not name:
+                raise TransportError(
+                    f"no JetStream stream takes the subject {topic!r}; make one, or set stream=NAME to have it made"
+                ) from None
+            await self._stream.add_stream(name=name, subjects=[topic])
+
+    def _context(self) -> ssl.SSLContext:
+        options = self._endpoint.options
+        context = ssl.create_default_context(cafile=options["tls-cafile"] or None)
+        if options["tls-certfile"]:
+            context.load_cert_chain(options["tls-certfile"], options["tls-keyfile"])
+        return context
+
+    def send(self, batch: Sequence[Message]) -> list[str | None]:
+        largest = self._client.max_payload - _HEADER
+        fitting = next((i for i, message in enumerate(batch) if len(message.payload) > largest), len(batch))
+        if not fitting:
+            return [f"a message of {len(batch[0].payload)} bytes is larger than the server takes ({largest})"]
+        answers: list[str | None] = self._run(self._send(batch[:fitting]), None)
+        return answers
+
+    async def _send(self, batch: Sequence[Message]) -> list[str | None]:
+        futures = [
+            await self._stream.publish_async(self._endpoint.topic, message.payload, headers={"Nats-Msg-Id": message.id})
+            for message in batch
+        ]
+        lost = asyncio.ensure_future(self._lost.wait())
+        answers: list[str | None] = []
+        for future in futures:
+            timeout = self._endpoint.number("ack-timeout")
+            await asyncio.wait({future, lost}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if not future.done() or future.exception() is not None:
+                error = future.exception() if future.done() else None
+                self._problem = self._problem or str(error or "the server does not acknowledge")
+                break
+            answers.append(None)
+        lost.cancel()
+        for future in futures[len(answers) :]:
+            # Answers that nobody waits for any more: the connection is about to be closed.
+            future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        if not answers:
+            raise TransportError(self._problem)
+        return answers
+
+    def idle(self) -> None:
+        self._run(asyncio.sleep(_ROUND), None)
+        if self._problem or not self._client.is_connected:
+            raise TransportError(self._problem or "the connection was lost")
+
+    def close(self) -> None:
+        loop, client, self._loop, self._client = self._loop, self._client, None, None
+        if loop is None:
+            return
+        with suppress(Exception):
+            if client is not None:
+                loop.run_until_complete(asyncio.wait_for(client.close(), _MARGIN))
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.close()
+
+    def _run(self, work: Coroutine[Any, Any, Any], timeout: float | None) -> Any:
+        if self._loop is None:
+            raise TransportError("there is no connection")
+        return self._loop.run_until_complete(asyncio.wait_for(work, timeout))
+
+    async def _on_error(self, error: Exception) -> None:
+        self._problem = str(error) or type(error).__name__
+
+    async def _on_lost(self) -> None:
+        self._problem = self._problem or "the connection was lost"
+        self._lost.set()
