@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import sluice  # noqa: F401 - first of all, so that C++ modules share one unwinder whatever a test imports next
+
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("SLUICE_TEST_DATA", ROOT.parent / "shared" / "data"))
 
