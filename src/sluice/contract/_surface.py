@@ -106,12 +106,13 @@ class Surface:
     Sizes and positions are in pixels of this surface, whose top left pixel is (0, 0).
     """
 
-    __slots__ = ("_fields", "_lease", "_planes", "_writable", "height", "index", "layout", "width")
+    __slots__ = ("_fields", "_lease", "_part", "_planes", "_writable", "height", "index", "layout", "width")
 
     def __init__(self, lease: Lease, index: int, fields: tuple[int, ...], writable: bool) -> None:
         self._lease = lease
         self._fields = fields
         self._planes: tuple[Plane, ...] | None = None
+        self._part = False
         self._writable = writable
         self.index = index
         self.width = fields[2]
@@ -135,6 +136,7 @@ class Surface:
                 "right is a part of it that begins at even numbers"
             )
         part = Surface(self._lease, self.index, (*self._fields[:2], width, height, *self._fields[4:]), self._writable)
+        part._part = True
         part._planes = tuple(
             _part_of(plane, before, size)
             for plane, before, size in zip(
@@ -145,6 +147,18 @@ class Surface:
             )
         )
         return part
+
+    @property
+    def address(self) -> int:
+        """Where the pixels begin, on the host or on the device; a plane begins `Plane.offset` bytes behind it."""
+        return self._fields[0]
+
+    @property
+    def layout_key(self) -> tuple[int, ...]:
+        """The same for surfaces whose pixels lie alike and mean the same: everything but `address`."""
+        if self._part:
+            return (*self._fields[1:], *(plane.offset for plane in self.planes))
+        return self._fields[1:]
 
     @property
     def mem_type(self) -> MemType:

@@ -1,0 +1,183 @@
+"""The letterbox kernel against the formula in float64 and against the processor's path."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from sluice.contract.formats import Matrix, MemType
+from sluice.contract.surface import SurfaceError
+from sluice.errors import ConfigurationError
+from sluice.models.gpu.preprocess import check_spec, letterbox, new_input
+from sluice.models.gpu.table import ROW, TableWriter
+from sluice.models.letterbox import Letterbox
+from sluice.models.preprocess import Preprocessing, Preprocessor
+from device_surfaces import DeviceSurface
+from array_surfaces import noise, rgb_of
+
+SPEC = Preprocessing(width=64, height=48)
+
+
+def run(surfaces, spec, device, capacity=None):
+    """The network's input of a batch, as float64, and how the frames lie in it."""
+    batch = capacity or len(surfaces)
+    table = np.zeros((batch, ROW), np.int64)
+    boxes = TableWriter(spec, 0).write(table, surfaces)
+    target = new_input(spec, batch, device)
+    letterbox(torch.from_numpy(table).to(device), target, spec)
+    return target.cpu().numpy().astype(np.float64), boxes
+
+
+def reference(surface, name, spec):
+    """The definition in float64: the whole picture in RGB with chroma repeated, scaled linearly, padded, normalised."""
+    full = full_rgb(surface, name)
+    box = Letterbox.fit((surface.width, surface.height), (spec.width, spec.height), spec.fit)
+    x = np.clip((np.arange(box.width) + 0.5) * (surface.width / box.width) - 0.5, 0, surface.width - 1)
+    y = np.clip((np.arange(box.height) + 0.5) * (surface.height / box.height) - 0.5, 0, surface.height - 1)
+    x0, y0 = np.floor(x).astype(int), np.floor(y).astype(int)
+    x1, y1 = np.minimum(x0 + 1, surface.width - 1), np.minimum(y0 + 1, surface.height - 1)
+    fx, fy = (x - x0)[None, :, None], (y - y0)[:, None, None]
+    top = full[y0][:, x0] * (1 - fx) + full[y0][:, x1] * fx
+    bottom = full[y1][:, x0] * (1 - fx) + full[y1][:, x1] * fx
+    scaled = np.clip(top * (1 - fy) + bottom * fy, 0, 255)
+    result = np.full((spec.height, spec.width, 3), float(spec.pad))
+    lines, columns = slice(max(0, box.top), box.top + box.height), slice(max(0, box.left), box.left + box.width)
+    inside = result[lines, columns]
+    skip = max(0, -box.top), max(0, -box.left)
+    inside[...] = scaled[skip[0] : skip[0] + inside.shape[0], skip[1] : skip[1] + inside.shape[1]]
+    if spec.order == "BGR":
+        result = result[..., ::-1]
+    result = (result * spec.scale - np.array(spec.mean)) / np.array(spec.std)
+    return result.transpose(2, 0, 1) if spec.layout == "NCHW" else result
+
+
+def full_rgb(surface, name):
+    """float64 RGB of the whole picture, not cut at 0 and 255."""
+    planes, height, width = surface.planes, surface.height, surface.width
+    if name in ("RGB", "RGBA", "RGBx"):
+        return planes[0][..., :3].astype(float)
+    if name in ("BGR", "BGRA", "BGRx"):
+        return planes[0][..., 2::-1].astype(float)
+    if name == "GRAY8":
+        y, u, v = planes[0], np.full_like(planes[0], 128), np.full_like(planes[0], 128)
+        return unclipped(y, u, v, Matrix.BT601, surface.full_range)
+    if name == "YUY2":
+        y = planes[0][:, :width, 0]
+        u, v = (np.repeat(planes[0][:, i::2, 1], 2, axis=1)[:, :width] for i in (0, 1))
+    else:
+        y = planes[0]
+        chroma = planes[1:] if name == "I420" else (planes[1][..., 0], planes[1][..., 1])
+        u, v = (np.repeat(np.repeat(c, 2, axis=0), 2, axis=1)[:height, :width] for c in chroma)
+    return unclipped(y, u, v, surface.matrix, surface.full_range)
+
+
+def unclipped(y, u, v, matrix, full_range):
+    kr, kb = matrix.luma
+    y, u, v = (p.astype(np.float64) for p in (y, u, v))
+    luma, cb, cr = (
+        (y / 255, (u - 128) / 255, (v - 128) / 255) if full_range else ((y - 16) / 219, (u - 128) / 224, (v - 128) / 224)
+    )
+    red, blue = luma + 2 * (1 - kr) * cr, luma + 2 * (1 - kb) * cb
+    return np.stack([red, (luma - kr * red - kb * blue) / (1 - kr - kb), blue], -1) * 255
+
+
+COLOURS = [(matrix, full) for matrix in (Matrix.BT601, Matrix.BT709) for full in (False, True)]
+
+
+@pytest.mark.parametrize("matrix, full_range", COLOURS)
+@pytest.mark.parametrize("name", ["NV12", "I420", "YUY2"])
+def test_yuv_is_the_formula(device, name, matrix, full_range):
+    host = noise(name, 150, 91, matrix=matrix, full_range=full_range)
+    found, _ = run([DeviceSurface(host, name, device)], SPEC, device)
+    np.testing.assert_allclose(found[0], reference(host, name, SPEC), atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["RGB", "BGR", "RGBA", "BGRA", "RGBx", "BGRx", "GRAY8"])
+def test_packed_formats_are_the_formula(device, name):
+    host = noise(name, 75, 130)
+    found, _ = run([DeviceSurface(host, name, device)], SPEC, device)
+    np.testing.assert_allclose(found[0], reference(host, name, SPEC), atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        Preprocessing(64, 48, fit="top-left", order="BGR"),
+        Preprocessing(64, 48, fit="stretch", layout="NHWC"),
+        Preprocessing(64, 48, fit="crop", mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
+        Preprocessing(64, 48, pad=0, scale=1.0, mean=(123.0, 117.0, 104.0)),
+    ],
+    ids=lambda spec: spec.fit + spec.order + spec.layout,
+)
+def test_every_fit_and_normalisation(device, spec):
+    host = noise("NV12", 130, 70)
+    found, _ = run([DeviceSurface(host, "NV12", device)], spec, device)
+    largest = max(spec.scale * 255, 1) / min(spec.std)
+    np.testing.assert_allclose(found[0], reference(host, "NV12", spec), atol=2e-5 * largest)
+
+
+def test_half_precision_and_bytes(device):
+    host = noise("NV12", 130, 70)
+    surface = DeviceSurface(host, "NV12", device)
+    half = Preprocessing(64, 48, dtype="float16")
+    found, _ = run([surface], half, device)
+    np.testing.assert_allclose(found[0], reference(host, "NV12", half), atol=6e-4)
+    bytes_ = Preprocessing(64, 48, dtype="uint8", scale=1.0)
+    found, _ = run([surface], bytes_, device)
+    assert np.abs(found[0] - reference(host, "NV12", bytes_)).max() <= 0.501
+
+
+def test_a_batch_of_mixed_sizes_and_formats_in_one_launch(device):
+    kinds = [("NV12", 150, 91), ("RGBA", 33, 77), ("I420", 64, 48), ("NV12", 200, 20)]
+    hosts = [noise(name, width, height, seed=i) for i, (name, width, height) in enumerate(kinds)]
+    surfaces = [DeviceSurface(host, kind[0], device) for host, kind in zip(hosts, kinds, strict=True)]
+    found, boxes = run(surfaces, SPEC, device)
+    for host, kind, picture, box in zip(hosts, kinds, found, boxes, strict=True):
+        np.testing.assert_allclose(picture, reference(host, kind[0], SPEC), atol=2e-5)
+        assert (box.frame_width, box.frame_height) == kind[1:]
+
+
+def test_places_without_a_frame_are_left_alone(device):
+    surface = DeviceSurface(noise("NV12", 150, 91), "NV12", device)
+    found, _ = run([surface], SPEC, device, capacity=3)
+    np.testing.assert_allclose(found[1:], 114 / 255, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["NV12", "I420", "RGBA", "YUY2"])
+def test_it_is_what_the_processor_makes(device, name):
+    host = noise(name, 96, 64)
+    found, _ = run([DeviceSurface(host, name, device)], SPEC, device)
+    processor = Preprocessor(SPEC, 1)
+    processor.write(0, host)
+    levels = np.abs(found[0] - processor.input[0].astype(np.float64)) * 255
+    # The processor rounds planes to bytes before it makes colours, whose weights are up to 2.1, and reads chroma at
+    # positions in steps of 1/32: in noise that is up to 2.1 * 255 / 64 levels and the rounding.
+    assert levels.mean() < 1
+    assert levels.max() < 12
+
+
+def test_a_surface_in_system_memory_is_refused_with_the_converter(device):
+    surface = DeviceSurface(noise("NV12", 8, 8), "NV12", device)
+    surface.mem_type = MemType.SYSTEM
+    with pytest.raises(SurfaceError, match=r"SYSTEM.*nvvideoconvert ! video/x-raw\(memory:NVMM\)"):
+        run([surface], SPEC, device)
+
+
+def test_a_surface_on_another_gpu_is_refused_by_number(device):
+    surface = DeviceSurface(noise("NV12", 8, 8), "NV12", device)
+    surface.gpu_id = 1
+    with pytest.raises(SurfaceError, match="GPU 1 and the network on GPU 0.*cuda:1"):
+        run([surface], SPEC, device)
+
+
+def test_area_interpolation_is_refused():
+    with pytest.raises(ConfigurationError, match="linear"):
+        check_spec(Preprocessing(64, 48, interpolation="area"))
+
+
+def test_the_reference_is_the_standard(device):
+    host = noise("NV12", 8, 8)
+    full = full_rgb(host, "NV12")
+    u, v = (np.repeat(np.repeat(host.planes[1][..., i], 2, axis=0), 2, axis=1) for i in (0, 1))
+    np.testing.assert_allclose(np.clip(full, 0, 255), rgb_of(host.planes[0], u, v, host.matrix, host.full_range))
