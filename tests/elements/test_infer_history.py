@@ -119,3 +119,11 @@ def test_an_answer_that_comes_late_counts():
     history.store(known, RESULT, (), area=100, lasting=True)
     assert not history.look(0, 2, 110, 3)[1]
     assert history.look(0, 2, 121, 4)[1]
+
+
+def test_a_stream_that_counts_from_0_again_has_new_objects():
+    history = History(None)
+    classified(history, frame=500)
+    assert not history.look(0, 7, 100, 501)[1]
+    assert history.look(0, 7, 100, 3)[1]
+    assert not history.look(0, 7, 100, 4)[1]

@@ -61,7 +61,8 @@ class History:
                 return known, True
             known.seen = frame
             interval = self._interval if self._interval is not None else (NEVER if self._lasting else 0)
-            again = area > GROWTH * known.area or frame - known.inferred > interval
+            restarted = frame < known.inferred  # the stream counts from 0 again, and so may the tracker
+            again = restarted or area > GROWTH * known.area or frame - known.inferred > interval
             if again:
                 known.area, known.inferred = area, frame
             return known, again
