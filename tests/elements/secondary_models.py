@@ -119,6 +119,15 @@ class Masks:
         return [self.result for _ in frames]
 
 
+class Raw:
+    """Gives its outputs as they are."""
+
+    def infer(self, frames):
+        CALLS.append([given(frame) for frame in frames])
+        outputs = RawOutputs((Layer("out", np.arange(3, dtype=np.float32)),), 64, 48)
+        return [Detections.of_whole(WholeFrame(outputs=outputs)) for _ in frames]
+
+
 class Told:
     """Writes down what models before it said of the objects that it is given."""
 

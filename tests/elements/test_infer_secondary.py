@@ -216,6 +216,16 @@ def test_everything_that_is_said_of_an_object_is_written_to_it():
         assert frame.user_metas == []
 
 
+def test_raw_outputs_of_a_tracked_object_are_those_of_every_frame(calls):
+    with Cascade("Raw") as cascade:
+        buffers = [cascade.run([CAR], ids=[[5]], number=number) for number in range(3)]
+    assert len(calls) == 3
+    for buffer in buffers:
+        with Lease() as lease:
+            ((component, layers),) = infer_meta.outputs(BatchMeta.of(buffer, lease).frames[0].objects[0])
+        assert (component, layers["out"].tolist()) == (9, [0, 1, 2])
+
+
 def test_a_model_behind_sees_what_the_models_before_it_said(calls):
     told = "sluiceinfer process-mode=secondary model=elements.secondary_models:Told"
     with Cascade("Everything", f"! {told}") as cascade:

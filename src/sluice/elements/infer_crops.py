@@ -159,17 +159,27 @@ def wanted(row: Any, scope: Scope) -> bool:
 
 
 def lasts(result: Detections) -> bool:
-    """Whether a result holds for the object, however it moves, rather than for this picture of it."""
+    """Whether a result holds for the object, however it moves, rather than for this picture of it.
+
+    Raw outputs alone say nothing of that: who reads them wants those of every frame, and nvinfer gives them.
+    """
     whole = result.whole
-    return len(result) == 0 and whole is not None and whole.keypoints is None and whole.segmentation is None
+    if len(result) or whole is None or whole.keypoints is not None or whole.segmentation is not None:
+        return False
+    return whole.outputs is None or _says_something(whole)
 
 
 def lasting_part(result: Detections) -> WholeFrame | None:
     """What of a result is attached to the object again on frames on which it is not inferred."""
     whole = result.whole
-    if whole is None or not (whole.classification or whole.embedding is not None or whole.text):
+    if whole is None or not _says_something(whole):
         return None
     return replace(whole, keypoints=None, segmentation=None, outputs=None)
+
+
+def _says_something(whole: WholeFrame) -> bool:
+    """Whether there is anything that holds for the object."""
+    return bool(whole.classification or whole.text) or whole.embedding is not None
 
 
 @dataclass(frozen=True)
