@@ -122,11 +122,19 @@ def test_torchvision_detectors_as_modules(rgb, builder):
 
 
 def test_rtdetr_of_transformers(rgb, tmp_path):
-    """From a configuration with random weights: the exported file against the package's own post-processing."""
+    """From a configuration with random weights: the exported file against the package's own post-processing.
+
+    There are as many queries as cells (8x8 + 4x4 + 2x2), so that nearly equal scores of cells choose no other queries.
+    """
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     config = transformers.RTDetrConfig(
-        num_queries=50, decoder_layers=2, encoder_layers=1, anchor_image_size=[320, 320], use_timm_backbone=False
+        num_labels=20,
+        num_queries=84,
+        decoder_layers=2,
+        encoder_layers=1,
+        anchor_image_size=[64, 64],
+        use_timm_backbone=False,
     )
     net = transformers.RTDetrForObjectDetection(config).eval()
     for name, parameter in net.named_parameters():
@@ -142,7 +150,7 @@ def test_rtdetr_of_transformers(rgb, tmp_path):
             outputs = self.net(pixel_values)
             return outputs.logits, outputs.pred_boxes
 
-    picture = crop(rgb, (320, 320))
+    picture = crop(rgb, (64, 64))
     tensor = torch.from_numpy(picture).permute(2, 0, 1)[None].float() / 255
     path = tmp_path / "rtdetr.onnx"
     torch.onnx.export(
@@ -152,9 +160,9 @@ def test_rtdetr_of_transformers(rgb, tmp_path):
     processor = transformers.RTDetrImageProcessor()
     with torch.inference_mode():
         outputs = net(tensor)
-    low = processor.post_process_object_detection(outputs, 0.0, torch.tensor([[320, 320]]))[0]
+    low = processor.post_process_object_detection(outputs, 0.0, torch.tensor([[64, 64]]))[0]
     confidence = gap_threshold(low["scores"].numpy())
-    [kept] = processor.post_process_object_detection(outputs, confidence, torch.tensor([[320, 320]]))
+    [kept] = processor.post_process_object_detection(outputs, confidence, torch.tensor([[64, 64]]))
     [result] = load_model(path, device="cpu", confidence=confidence).infer([frame(picture)])
     pair_up(Detections.from_torchvision(kept), result, 0.99)
 

@@ -21,6 +21,7 @@ sys.path.append(str(Path(__file__).parent))
 import fake_tensorrt as fake
 
 from sluice.errors import ConfigurationError, ModelError
+from sluice.models.loading import load_model
 from sluice.runtimes import choose_runtime, cuda_memory, open_network, tensorrt, tensorrt_module
 from sluice.runtimes.engine_file import engine_name, read_engine
 from sluice.runtimes.tensorrt_build import BuildSettings, build_engine
@@ -360,3 +361,13 @@ def test_dims_without_iterator_get_one():
 
 def test_engine_names():
     assert engine_name("m.onnx", 2, "fp16", gpu=3) == Path("m.onnx_b2_gpu3_fp16.engine")
+
+
+def test_a_model_of_ones_own_is_guarded_before_its_code_runs(tmp_path, monkeypatch):
+    finders = [finder for finder in sys.meta_path if not isinstance(finder, tensorrt_module._TensorRtFinder)]
+    monkeypatch.setattr(sys, "meta_path", finders)
+    (tmp_path / "own.py").write_text(
+        "import sys\nguarded = [type(f).__name__ for f in sys.meta_path][0]\ndef find(frames):\n    return [guarded]\n"
+    )
+    model = load_model(tmp_path / "own.py")
+    assert model.target([]) == ["_TensorRtFinder"]
