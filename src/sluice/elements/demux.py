@@ -71,6 +71,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
     fails loses its own frames only; when every branch has failed or ended, the muxer's side is told.
     """
 
+    __gtype_name__ = "SluiceDemux"
     __gstmetadata__ = (
         "Sluice stream demuxer",
         "Generic/Video/Demuxer",

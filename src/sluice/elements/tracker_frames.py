@@ -56,7 +56,7 @@ class FrameTracking:
     def set_caps(self, caps: Gst.Caps) -> None:
         """Take the caps of the buffers that follow."""
         batched = memory_feature(caps) in (SURFACE_FEATURE, NVMM_FEATURE)
-        self._raw_format = None if batched else FrameFormat.of(caps)
+        self._raw_format = None if batched else FrameFormat.from_caps(caps)
 
     def track(self, buffer: Gst.Buffer) -> None:
         """Track the objects of every frame of a buffer; frames of one stream in their order.
