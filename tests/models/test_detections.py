@@ -78,6 +78,10 @@ WRONG = {
     "labels[1] is a int": {"labels": ["a", 1, None]},
     "attributes[0] is a str": {"attributes": ["red", "red", "red"]},
     "texts has 1 items": {"texts": ["x"]},
+    "labels[2] is 'a\\x00b'; right is a text without NUL characters": {"labels": ["a", None, "a\0b"]},
+    "texts[0] is '\\x00'": {"texts": ["\0", "b", "c"]},
+    "attributes[1] has the key 5": {"attributes": [{}, {5: "red"}, {}]},
+    "attributes[1]['colour'] is 'r\\x00d'": {"attributes": [{}, {"colour": "r\0d"}, {}]},
 }
 
 
@@ -241,6 +245,10 @@ def test_whole_frame_results_stay_with_the_rows_that_are_picked():
     ("whole", "said"),
     [
         (WholeFrame(classification=["red"]), "classification"),
+        (WholeFrame(classification=[Classification(0, label="r\0d")]), r"Classification.label is 'r\\x00d'"),
+        (WholeFrame(classification=[Classification(0, name=5)]), "Classification.name is a int"),
+        (WholeFrame(text=5), "WholeFrame.text is a int"),
+        (WholeFrame(text="\0"), "WholeFrame.text is"),
         (WholeFrame(embedding=[[1.0]]), r"embedding is float32 \[1, 1\]"),
         (WholeFrame(embedding=[np.nan]), "embedding"),
         (WholeFrame(keypoints=[[1.0]]), r"keypoints.*\[K, 2\]"),

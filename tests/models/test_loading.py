@@ -156,6 +156,7 @@ def test_wrong_settings(tmp_path):
     assert "iou is -0.1" in error_of("people", iou=-0.1)
     assert "max_detections is 0" in error_of("people", max_detections=0)
     assert "no runtime 'onnxrutime'; did you mean 'onnxruntime'?" in error_of(onnx, runtime="onnxrutime")
+    assert "no runtime 'onnxrutime'; did you mean 'onnxruntime'?" in error_of("people", runtime="onnxrutime")
     assert "no option 'decodr' (did you mean 'decoder'?)" in error_of(onnx, options={"decodr": "yolox"})
     assert "there is no decoder 'yolo8'" in error_of(onnx, options={"decoder": "yolo8"})
     assert "'device' is no option of a network file" in error_of(onnx, options={"device": "cpu"})

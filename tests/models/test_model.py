@@ -71,6 +71,11 @@ def test_options_become_the_type_of_the_parameter():
     assert (target.score, target.twice) == (0.25, True)
 
 
+def test_a_label_that_no_metadata_can_hold_is_refused_when_the_model_loads():
+    with pytest.raises(ModelError, match=r"label 1 of .* is 'd\\x00g'"):
+        as_model(Bare, labels=["cat", "d\0g"]).load()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -332,7 +332,7 @@ def interned(text: str) -> int:
         raise ContractError(f"{text!r} contains a NUL character; C strings cannot")
     function = native_library().g_intern_string
     function.restype, function.argtypes = _POINTER, [ctypes.c_char_p]
-    return int(function(text.encode()))
+    return int(function(text.encode("utf-8", "replace")))
 
 
 def mapped_library() -> Path | None:

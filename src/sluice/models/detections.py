@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sluice.errors import ModelError
 from sluice.models import conversions
 from sluice.models.arrays import as_float32, as_int32, nms_indices, to_numpy
-from sluice.models.whole import WholeFrame
+from sluice.models.whole import Classification, WholeFrame, check_text
 
 Index = npt.NDArray[np.bool_] | npt.NDArray[np.integer[Any]] | slice
 
@@ -242,11 +242,24 @@ def _check_sequence(name: str, values: Any, n: int) -> None:
         raise ModelError(f"Detections.{name} is a {type(values).__name__}; right is a list of {n}, one per box")
     if len(values) != n:
         raise ModelError(f"Detections.{name} has {len(values)} items; right are {n}, one per box")
-    allowed: tuple[type, ...] = (Mapping,) if name == "attributes" else (str, type(None))
     for row, value in enumerate(values):
-        if not isinstance(value, allowed):
-            right = "a dict" if name == "attributes" else "a str or None"
-            raise ModelError(f"Detections.{name}[{row}] is a {type(value).__name__}; right is {right}")
+        if name == "attributes":
+            _check_attributes(f"Detections.attributes[{row}]", value)
+        else:
+            check_text(f"Detections.{name}[{row}]", value)
+
+
+def _check_attributes(name: str, attributes: Any) -> None:
+    if not isinstance(attributes, Mapping):
+        raise ModelError(f"{name} is a {type(attributes).__name__}; right is a dict")
+    for key, value in attributes.items():
+        if not isinstance(key, str):
+            raise ModelError(f"{name} has the key {key!r}; right is an attribute's name")
+        check_text(f"a key of {name}", key)
+        if isinstance(value, Classification):
+            value.validate()
+        else:
+            check_text(f"{name}[{key!r}]", str(value))
 
 
 def _check_order(xyxy: npt.NDArray[np.float32]) -> None:

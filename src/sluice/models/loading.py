@@ -14,14 +14,14 @@ from types import ModuleType
 from typing import Any
 
 from sluice.errors import ConfigurationError, ModelError
-from sluice.models.adapters import adapter_class, adapter_for, is_torch_module, makes_torch_module
+from sluice.models.adapters import ADAPTERS, adapter_class, adapter_for, is_torch_module, makes_torch_module
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.labels import read_labels
 from sluice.models.model import AdaptedModel, as_model, check_options
 from sluice.models.network import NetworkModel
 from sluice.models.nvinfer import CONFIGURATIONS, is_configuration
-from sluice.runtimes import FILES, choose_runtime
+from sluice.runtimes import FILES, RUNTIMES, check_name, choose_runtime
 from sluice.runtimes.tensorrt_module import guard_tensorrt
 
 
@@ -93,6 +93,7 @@ def load_model(
         )
     if text not in MODELS and _is_network(text):
         return _network(text, labels, runtime, device, confidence, iou, max_detections, classes, options or {})
+    check_name(runtime, [*RUNTIMES, *ADAPTERS])  # of no use to Python code, but no reason to take any name
     guard_tensorrt()  # for what the model's own code imports
     found = _find(MODELS[text].target if text in MODELS else text)
     if makes_torch_module(found):

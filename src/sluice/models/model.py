@@ -13,6 +13,7 @@ from sluice.errors import ModelError
 from sluice.models import conversions
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
+from sluice.models.whole import check_text
 
 WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
@@ -91,6 +92,8 @@ class AdaptedModel:
         if self._loaded:
             return
         self._forward("load")
+        for number, label in enumerate(self.labels):
+            check_text(f"label {number} of {self.name}", label)
         self._loaded = True
         if self.classes is not None:
             self._class_ids = class_ids_of(self.classes, self.labels, self.name)

@@ -13,6 +13,22 @@ from sluice.errors import ModelError
 from sluice.models.arrays import as_float32, as_int32
 
 
+def check_text(name: str, text: Any) -> None:
+    """Refuse what the metadata cannot hold as a text.
+
+    Args:
+        name: what it is called in messages.
+        text: what is to be one, or None.
+
+    Raises:
+        ModelError: it is no str, or has a NUL character, at which a C string ends.
+    """
+    if text is not None and not isinstance(text, str):
+        raise ModelError(f"{name} is a {type(text).__name__}; right is a str or None")
+    if text and "\0" in text:
+        raise ModelError(f"{name} is {text[:40]!r}; right is a text without NUL characters")
+
+
 @dataclass(frozen=True, slots=True)
 class Classification:
     """One result of a classifier.
@@ -30,6 +46,11 @@ class Classification:
     label: str | None = None
     name: str | None = None
     index: int = 0
+
+    def validate(self) -> None:
+        """Check the texts; raises ModelError as `check_text` does."""
+        check_text("Classification.label", self.label)
+        check_text("Classification.name", self.name)
 
 
 @dataclass(eq=False, slots=True)
@@ -146,6 +167,9 @@ class WholeFrame:
         """
         if not all(isinstance(item, Classification) for item in self.classification):
             raise ModelError("WholeFrame.classification holds other things than Classification")
+        for item in self.classification:
+            item.validate()
+        check_text("WholeFrame.text", self.text)
         if self.embedding is not None:
             _check("embedding", self.embedding, self.embedding.ndim == 1 and self.embedding.size > 0, "[D]")
         if self.keypoints is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,10 +53,7 @@ def choose_runtime(path: str | Path, runtime: str = "auto") -> str:
         ConfigurationError: no runtime of that name; with the names there are.
         ModelError: no runtime, or not the one asked for, reads such files.
     """
-    if runtime != "auto" and runtime not in RUNTIMES:
-        near = difflib.get_close_matches(runtime, RUNTIMES, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigurationError(f"there is no runtime {runtime!r}{hint} (there are: auto, {', '.join(RUNTIMES)})")
+    check_name(runtime, RUNTIMES)
     suffix = Path(path).suffix.lower()
     readers = FILES.get(suffix, ())
     if not readers:
@@ -65,6 +63,15 @@ def choose_runtime(path: str | Path, runtime: str = "auto") -> str:
     if runtime not in readers:
         raise ModelError(f"{path}: the runtime {runtime!r} does not read {suffix}; {' or '.join(readers)} does")
     return runtime
+
+
+def check_name(runtime: str, known: Iterable[str]) -> None:
+    """Refuse what is neither "auto" nor one of the names; raises ConfigurationError with the names there are."""
+    names = list(known)
+    if runtime != "auto" and runtime not in names:
+        near = difflib.get_close_matches(runtime, names, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigurationError(f"there is no runtime {runtime!r}{hint} (there are: auto, {', '.join(names)})")
 
 
 def installed(runtime: str) -> bool:
