@@ -113,3 +113,16 @@ def test_what_is_no_credential_stays(uri: str) -> None:
 def test_at_sign_in_a_password_is_escaped_for_the_element_that_opens_it() -> None:
     (source,) = parse_sources(["rtsp://user:p@ss%20w@host/s"])
     assert source.uri == "rtsp://user:p%40ss%20w@host/s"
+
+
+def test_a_picture_larger_than_can_be_converted_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"99999x16.*at most 32767"):
+        parse_sources(["test:ball?size=99999x16"])
+
+
+def test_files_that_are_read(tmp_path: Path) -> None:
+    clip = tmp_path / "100% ü.mp4"
+    clip.touch()
+    (tmp_path / "1.png").touch()
+    sources = parse_sources([clip, clip.as_uri(), tmp_path, "rtsp://host/s", "test:"])
+    assert [source.files for source in sources] == [(clip,), (clip,), (tmp_path / "1.png",), (), ()]

@@ -315,6 +315,79 @@ def test_a_pipeline_runs_once() -> None:
         pipeline.run()
 
 
+def test_pictures_of_any_size_share_one_file(tmp_path: Path) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for number, (width, height) in enumerate([(64, 48), (1, 1), (333, 201), (3000, 3), (20, 40), (51, 50)]):
+        cv2.imwrite(str(folder / f"{number}.png"), np.full((height, width, 3), 200, np.uint8))
+    cv2.imwrite(str(folder / "6.png"), np.zeros((3, 40_000, 3), np.uint8))  # more than can be converted: left out
+    (stream,) = sluice.Pipeline(folder, out=tmp_path / "x.mp4").run().streams
+    assert (stream.frames_in, stream.frames_out, stream.errors) == (6, 6, [])
+    assert "6.png is larger" in stream.warnings[0]
+    video, pictures = cv2.VideoCapture(str(tmp_path / "x.mp4")), []
+    while (read := video.read())[0]:
+        pictures.append(read[1])
+    assert {picture.shape for picture in pictures} == {(48, 64, 3)}
+    assert len(pictures) == 6
+    # Borders, rather than another shape: the tall picture stays a narrow column.
+    assert pictures[4][24, 32].min() > 150
+    assert pictures[4][24, :12].max() < 60
+
+
+def test_a_stream_whose_format_no_file_takes_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gi.repository import Gst
+
+    from sluice.app import graph
+
+    class Picky(graph.Mp4Branch):
+        """Takes no frame when it is the second one."""
+
+        def __init__(self, name: str, path: Path) -> None:
+            super().__init__(name, path)
+            if name == "out_1":
+                refusing = graph.make_element("capsfilter", caps=Gst.Caps.from_string("video/x-raw, width=63"))
+                self.bin.add(refusing)
+                entry = self.bin.get_static_pad("sink")
+                queue = entry.get_target()
+                entry.set_target(refusing.get_static_pad("sink"))
+                refusing.get_static_pad("src").link(queue)
+
+    monkeypatch.setattr(graph, "Mp4Branch", Picky)
+    sources = ["test:ball?frames=30&size=64x48", "test:snow?frames=9&size=64x48"]
+    first, second = sluice.Pipeline(sources, model=Box(), out=tmp_path).run().streams
+    assert (first.frames_out, first.errors) == (30, [])
+    assert "downstream does not take" in second.errors[0]
+
+
+def test_stop_finishes_the_files_with_what_has_arrived(tmp_path: Path) -> None:
+    """A model so slow that the frames on their way cannot come out before the stop ends."""
+
+    class Slow:
+        def infer(self, frames: list[Frame]) -> list[None]:
+            time.sleep(0.3)
+            return [None for _ in frames]
+
+    pipeline = sluice.Pipeline("test:ball?size=64x48", model=Slow(), out=tmp_path / "x.mp4")
+    pipeline.start()
+    while pipeline.progress[0].frames < 4:
+        time.sleep(0.05)
+    pipeline.stop()
+    (stream,) = pipeline.summary.streams
+    video, frames = cv2.VideoCapture(str(tmp_path / "x.mp4")), 0
+    while video.grab():
+        frames += 1
+    assert frames == stream.frames_out >= 4
+    assert stream.output == str(tmp_path / "x.mp4")
+
+
+def test_a_file_without_a_frame_is_not_told_as_an_output(tmp_path: Path) -> None:
+    text = tmp_path / "text.mp4"
+    text.write_text("no video")
+    failed, good = sluice.Pipeline([text, "test:ball?frames=3&size=64x48"], out=tmp_path / "out").run().streams
+    assert failed.output is None
+    assert good.output == str(tmp_path / "out" / "test_ball.mp4")
+
+
 def test_a_file_that_cannot_be_finished_fails_its_own_stream(tmp_path: Path) -> None:
     """A full disk under one of two files."""
     (tmp_path / "test_ball.mp4").symlink_to("/dev/full")

@@ -169,6 +169,33 @@ def test_interruption_finishes_the_file(number: signal.Signals, status: int, tmp
     assert frames == found["streams"][0]["frames_out"] > 0
 
 
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interruption_while_the_model_loads(number: signal.Signals, status: int, tmp_path: Path) -> None:
+    model, loading = tmp_path / "slow.py", tmp_path / "loading"
+    model.write_text(
+        "import time, pathlib\n\nclass Slow:\n    def load(self):\n"
+        f"        pathlib.Path({str(loading)!r}).touch()\n        time.sleep(60)\n"
+        "    def infer(self, frames):\n        return [None for _ in frames]\n"
+    )
+    command = ["run", "test:ball?size=64x48", "--model", f"{model}:Slow"]
+    with subprocess.Popen([*SLUICE, *command], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        deadline = time.monotonic() + 30
+        while not loading.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        child.send_signal(number)
+        _, errors = child.communicate(timeout=30)
+    assert child.returncode == status
+    assert "Traceback" not in errors
+
+
+def test_a_summary_that_cannot_be_written_is_said_and_status_1(tmp_path: Path) -> None:
+    done = sluice("run", SMALL, "--model", "none", "--summary", "/dev/full")
+    assert done.returncode == 1
+    assert "'/dev/full' cannot be written: No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "12 frames in, 12 out" in done.stdout
+
+
 def test_the_process_ends_though_a_model_call_hangs(tmp_path: Path) -> None:
     model = tmp_path / "hang.py"
     model.write_text(

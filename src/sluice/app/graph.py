@@ -20,9 +20,9 @@ from gi.repository import Gst
 from sluice.app import handover
 from sluice.app.collector import Collector
 from sluice.app.frame_queue import FrameQueue, Gate
-from sluice.app.gst import add_chain, describe, make_element
+from sluice.app.gst import add_chain, describe, link_pads, make_element
 from sluice.app.options import MOST_STREAMS_PER_BATCH, Options
-from sluice.app.outputs import Mp4Branch, output_paths
+from sluice.app.outputs import Mp4Branch, check_distinct, output_paths
 from sluice.app.source_bin import SourceBin
 from sluice.app.sources import Source
 from sluice.errors import ConfigurationError
@@ -50,10 +50,12 @@ class Graph:
         Raises:
             ConfigurationError: an element is missing or a value cannot be used.
         """
+        check_distinct(sources, options)
         self.options = options
         self.pipeline = Gst.Pipeline.new()
         self.pipeline.set_property("message-forward", True)  # each end's own EOS is then seen on the bus
         self._object_name: str | None = None
+        self._splitter: Gst.Element | None = None
         limit = options.frames or 0
         self.sources = [SourceBin(source, index, limit) for index, source in enumerate(sources)]
         batch_size = options.batch_size or min(len(sources), MOST_STREAMS_PER_BATCH)
@@ -86,14 +88,18 @@ class Graph:
         """Put a source into the running pipeline and start it; return whether it could be started."""
         source = self.sources[index]
         self.pipeline.add(source.bin)
-        if source.bin.get_static_pad("src").link(self._mux_pads[index]) != Gst.PadLinkReturn.OK:
-            raise ConfigurationError(f"{source.source.shown} cannot be linked to sluicemux")
+        link_pads(source.bin.get_static_pad("src"), self._mux_pads[index])
         if source.bin.sync_state_with_parent():
             return True
         # Left to itself it would be asked to start again by every later change of state, and fail that too.
         source.bin.set_locked_state(True)
         source.bin.set_state(Gst.State.NULL)
         return False
+
+    def end_branches(self) -> None:
+        """Finish the files with what has arrived there, and give up the frames still on their way; may wait."""
+        for branch in self.branches:
+            branch.end()
 
     def frames_out(self, index: int) -> int:
         """Frames of a stream that left the last element which keeps streams apart."""
@@ -106,6 +112,8 @@ class Graph:
         bins = {source.bin: ("source", index) for index, source in enumerate(self.sources)}
         bins |= {branch.bin: ("branch", index) for index, branch in enumerate(self.branches)}
         element = message.src
+        if element == self._splitter and not self.tiled and (stream := _stream_named(message)) is not None:
+            return "branch", stream  # what it says of one of its pads
         while element is not None:
             if element in bins:
                 return bins[element]
@@ -157,6 +165,7 @@ class Graph:
             return
         paths = output_paths(options.out, sources, options.tile)
         splitter = make_element("sluicedemux" if len(paths) == len(sources) and not options.tile else "sluicetiler")
+        self._splitter = splitter
         self.pipeline.add(splitter)
         last.link(splitter)
         for index, path in enumerate(paths):
@@ -165,7 +174,14 @@ class Graph:
             self.ends.append(branch.bin)
             self.pipeline.add(branch.bin)
             pad = _splitter_pad(splitter, index)
-            pad.link(branch.bin.get_static_pad("sink"))
+            link_pads(pad, branch.bin.get_static_pad("sink"))
+
+
+def _stream_named(message: Gst.Message) -> int | None:
+    """Return the stream that the details of an error message name."""
+    details = message.parse_error_details() if message.type == Gst.MessageType.ERROR else None
+    found, stream = details.get_int("stream") if details is not None else (False, 0)
+    return stream if found else None
 
 
 def _splitter_pad(splitter: Gst.Element, index: int) -> Any:

@@ -61,6 +61,20 @@ def add_chain(bin: Gst.Bin, *elements: Gst.Element) -> None:
             raise ConfigurationError(f"{first.get_name()} cannot be linked to {second.get_name()}")
 
 
+def link_pads(source: Gst.Pad, sink: Gst.Pad) -> None:
+    """Link two pads.
+
+    Raises:
+        ConfigurationError: they do not fit, with the formats of the source pad.
+    """
+    try:
+        source.link(sink)
+    except Gst.LinkError as error:
+        caps = source.query_caps(None).to_string()
+        owner = sink.get_parent_element().get_name()
+        raise ConfigurationError(f"{owner} does not take {caps} ({error.args[0].value_nick})") from error
+
+
 def describe(message: Gst.Message) -> tuple[str, str]:
     """Return the text and the debug text of an error or warning message."""
     parse = message.parse_error if message.type == Gst.MessageType.ERROR else message.parse_warning

@@ -9,6 +9,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+from sluice.app.sources import LONGEST_SIDE
 from sluice.elements.guard import guarded
 
 
@@ -33,10 +34,13 @@ class ImageFeed:
             path = self._paths[self._next]
             self._next += 1
             picture = _read(path)
-            if picture is not None:
+            if picture is None:
+                self._problems.append(f"{path} is not an image that can be read")
+            elif max(picture.shape) > LONGEST_SIDE:
+                self._problems.append(f"{path} is larger than {LONGEST_SIDE} pixels")
+            else:
                 appsrc.emit("push-sample", self._sample(picture))
                 return
-            self._problems.append(f"{path} is not an image that can be read")
         appsrc.emit("end-of-stream")
 
     def _sample(self, picture: Any) -> Gst.Sample:

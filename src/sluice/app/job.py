@@ -21,8 +21,10 @@ from sluice.app.summary import StreamSummary, Summary
 from sluice.contract.provider import provider
 from sluice.errors import SluiceError
 
-# A stop waits this long for the files to be finished before it stops everything, in seconds; a stop takes at most two.
-_FINISHING = 1.2
+# A stop, which takes at most two seconds: for so long the frames on their way are waited for, then the files are
+# finished without the rest, and at last everything is stopped, finished or not.
+_DRAINING = 0.7
+_FINISHING = 1.3
 _STOPPING = 2.0
 _LOOK = 50 * Gst.MSECOND
 _HEARD = Gst.MessageType.ERROR | Gst.MessageType.WARNING | Gst.MessageType.LATENCY | Gst.MessageType.ELEMENT
@@ -76,6 +78,8 @@ class Job:
         self._ended_ends: set[int] = set()
         self.started = False
         self._stop = threading.Event()
+        self._stopped_at: float | None = None
+        self._cut = False
         self._done = threading.Event()
         self._started = time.monotonic()
         self._thread = threading.Thread(target=self._listen, name="sluice-pipeline", daemon=True)
@@ -104,7 +108,9 @@ class Job:
         pipeline = self._graph.pipeline
         if pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE:
             message = pipeline.get_bus().timed_pop_filtered(0, Gst.MessageType.ERROR)
-            raise _as_exception(message) if message else SluiceError("the pipeline could not be started")
+            if message is None:
+                raise SluiceError("the pipeline could not be started")
+            raise _interruption(message) or _as_exception(message)
         for index in range(len(self._streams)):
             if not self._graph.add_source(index):
                 self._fail(index, None)
@@ -146,7 +152,6 @@ class Job:
     # For the thread that listens
 
     def _listen(self) -> None:
-        deadline: float | None = None
         bus = self._graph.pipeline.get_bus()
         try:
             while True:
@@ -156,17 +161,25 @@ class Job:
                     message = bus.pop_filtered(_HEARD)
                 if self._fatal is not None or self._ended():
                     break
-                if deadline is None and self._stop.is_set():
-                    deadline = time.monotonic() + _FINISHING
-                    self._summary.stopped = True
-                    self._end_all()
-                if deadline is not None and time.monotonic() > deadline:
+                if self._stop.is_set() and self._stopping():
                     break
         except BaseException as error:
             self._fatal = SluiceError(f"{type(error).__name__}: {error}")
             raise
         finally:
             self._finish()
+
+    def _stopping(self) -> bool:
+        """Take the next step of a stop when its time has come; return whether the time is up."""
+        now = time.monotonic()
+        if self._stopped_at is None:
+            self._stopped_at = now
+            self._summary.stopped = True
+            self._end_all()
+        if now > self._stopped_at + _DRAINING and not self._cut:
+            self._cut = True
+            self._in_background(self._graph.end_branches)
+        return now > self._stopped_at + _FINISHING
 
     def _handle(self, message: Gst.Message) -> None:
         if message.type == Gst.MessageType.ERROR:
@@ -239,11 +252,29 @@ class Job:
         for stream, source in zip(self._streams, self._graph.sources, strict=True):
             if stream.frames_in == 0 and not stream.errors and not self._summary.stopped and self._fatal is None:
                 stream.errors.append(f"{source.source.shown}: it delivered no frame")
+        self._check_outputs()
         if self._fatal is not None:
             self._summary.errors.append(str(self._fatal))
         if self.queue is not None:
             self.queue.close()
         self._done.set()
+
+    def _check_outputs(self) -> None:
+        """Take out of the summary the files that hold no whole video, with a warning; the failed say why they are."""
+        graph, summary = self._graph, self._summary
+        unfinished = {
+            str(branch.path): "no frame reached it" if not branch.frames_out else "it was not finished in time"
+            for index, branch in enumerate(graph.branches)
+            if not branch.frames_out or index not in self._ended_ends
+        }
+        for path, why in unfinished.items():
+            for stream in self._streams:
+                if stream.output == path:
+                    stream.output = None
+                    stream.warnings += [] if stream.failed else [f"{path} is no whole video: {why}"]
+            if path in summary.outputs:
+                summary.outputs.remove(path)
+                summary.warnings.append(f"{path} is no whole video: {why}")
 
     def _count(self) -> None:
         """Bring the summary's numbers up to date."""
@@ -260,12 +291,24 @@ class Job:
         self._summary.fps = frames / self._summary.seconds if self._summary.seconds else 0.0
 
 
+def _interruption(message: Gst.Message) -> KeyboardInterrupt | None:
+    """Return the interruption behind an error: of the thread that starts elements, where their guards catch it."""
+    if _exception_named(message) != KeyboardInterrupt.__name__:
+        return None
+    return KeyboardInterrupt(describe(message)[0].rpartition(":")[2].strip())
+
+
+def _exception_named(message: Gst.Message) -> str:
+    """Return the class of the Python exception that an element's error tells of, "" where there is none."""
+    details = message.parse_error_details()
+    return details.get_string("exception") or "" if details is not None else ""
+
+
 def _as_exception(message: Gst.Message) -> SluiceError:
     """Return an element's error as an exception: of our own class where one is behind it, else with its traceback."""
     text, debug = describe(message)
     text = f"{message.src.get_name()}: {text}"
-    details = message.parse_error_details()
-    kind = getattr(errors, details.get_string("exception") or "", None) if details is not None else None
+    kind = getattr(errors, _exception_named(message), None)
     if kind is not None:
         return kind(redact(text))  # type: ignore[no-any-return]
     return SluiceError(redact(f"{text}\n{debug}" if "Traceback" in debug else text + _reason(debug)))

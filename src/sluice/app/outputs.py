@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from gi.repository import Gst
 
 from sluice.app.flow import PadFlow
 from sluice.app.gst import add_chain, make_element
+from sluice.app.options import Options
 from sluice.app.sources import Source
 from sluice.contract.structures import required_structure
 from sluice.elements.guard import guarded
@@ -87,6 +88,32 @@ def _distinct(names: Iterable[str]) -> list[str]:
     return result
 
 
+def check_distinct(sources: Sequence[Source], options: Options, summary: Path | None = None) -> None:
+    """Refuse to write into a file that is read, or twice into one file; to be called before any of them is opened.
+
+    Devices and pipes may be named several times.
+
+    Raises:
+        ConfigurationError: naming the file and both its uses.
+    """
+    uses = {file.resolve(): "a source" for source in sources for file in source.files}
+    uses |= {Path(name).resolve(): "a file" for name in (options.model, options.labels) if isinstance(name, str | Path)}
+    written: list[tuple[str, Path]] = []
+    if options.out is not None:
+        written += [("out", path) for path in output_paths(options.out, sources, options.tile)]
+    if options.messages is not None and str(options.messages) != "-":
+        written.append(("messages", Path(options.messages)))
+    if summary is not None:
+        written.append(("summary", summary))
+    for name, path in written:
+        file = path.expanduser().resolve()
+        if file.exists() and not file.is_file():
+            continue
+        if file in uses:
+            raise ConfigurationError(f"{name}: {str(path)!r} is {uses[file]} of this run too; name another file")
+        uses[file] = f"the {name}"
+
+
 class Mp4Branch:
     """A bin that draws, encodes and writes one video; its ghost pad "sink" takes single frames with metadata.
 
@@ -131,6 +158,10 @@ class Mp4Branch:
         """Frames that left the encoder."""
         return self._written.read().buffers
 
+    def end(self) -> None:
+        """Finish the file with the frames that have arrived, and take no more; waits for room in the branch's queue."""
+        self.bin.get_static_pad("sink").send_event(Gst.Event.new_eos())
+
 
 def _check_writable(path: Path) -> None:
     try:
@@ -149,9 +180,10 @@ def _fit_to_first_size(
         return Gst.PadProbeReturn.OK
     picture = required_structure(event.parse_caps(), 0)
     width, height = picture.get_value("width"), picture.get_value("height")
-    ratio = picture.get_fraction("pixel-aspect-ratio")
-    shape = f", pixel-aspect-ratio={ratio.value_numerator}/{ratio.value_denominator}" if ratio[0] else ""
-    scaled.set_property("caps", Gst.Caps.from_string(f"video/x-raw, width={width}, height={height}{shape}"))
+    given, numerator, denominator = picture.get_fraction("pixel-aspect-ratio")
+    # Named even where the caps leave it out: the scaler would change it rather than add borders, and a file has one.
+    shape = f"pixel-aspect-ratio={numerator}/{denominator}" if given else "pixel-aspect-ratio=1/1"
+    scaled.set_property("caps", Gst.Caps.from_string(f"video/x-raw, width={width}, height={height}, {shape}"))
     out_width, out_height = (max(side + side % 2, _SMALLEST_SIDE) for side in (width, height))
     border.set_property("right", width - out_width)
     border.set_property("bottom", height - out_height)

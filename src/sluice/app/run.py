@@ -10,8 +10,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from sluice.app.options import Options
+from sluice.app.outputs import check_distinct
 from sluice.app.pipeline import Pipeline
 from sluice.app.progress import show_progress
+from sluice.app.sources import parse_sources
 from sluice.app.summary import Summary
 from sluice.errors import ConfigurationError, ModelError, SluiceError
 
@@ -33,6 +36,7 @@ def run(sources: list[str], *, summary_file: Path | None = None, quiet: bool = F
     """
     try:
         if summary_file is not None:
+            check_distinct(parse_sources(sources), Options(**options), summary_file)
             _check_summary_file(summary_file)
         pipeline = Pipeline(sources, **options)
         with _terminate_as_interrupt():
@@ -43,10 +47,11 @@ def run(sources: list[str], *, summary_file: Path | None = None, quiet: bool = F
     if not pipeline.started:
         return status
     summary = pipeline.summary
-    if summary_file is not None:
-        summary.write(summary_file)
+    status = status if status != OK or summary.ok else FAILED
+    if summary_file is not None and not _write(summary, summary_file):
+        status = status or FAILED
     _report(summary, sys.stderr if str(options.get("messages")) == "-" else sys.stdout)
-    return status if status != OK or summary.ok else FAILED
+    return status
 
 
 def _run(pipeline: Pipeline, quiet: bool) -> int:
@@ -89,6 +94,16 @@ def _check_summary_file(path: Path) -> None:
         path.open("a").close()
     except OSError as error:
         raise ConfigurationError(f"summary: {str(path)!r} cannot be written: {error.strerror}") from error
+
+
+def _write(summary: Summary, path: Path) -> bool:
+    """Write the summary; return whether that could be done, and say why not."""
+    try:
+        summary.write(path)
+    except OSError as error:
+        print(f"sluice: summary: {str(path)!r} cannot be written: {error.strerror}", file=sys.stderr)
+        return False
+    return True
 
 
 def _report(summary: Summary, stream: Any) -> None:

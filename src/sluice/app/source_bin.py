@@ -11,7 +11,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app.flow import FlowCounts, PadFlow
-from sluice.app.gst import add_chain, make_element
+from sluice.app.gst import add_chain, link_pads, make_element
 from sluice.app.images import ImageFeed
 from sluice.app.sources import IMAGE_RATE, Source
 from sluice.contract.structures import required_structure
@@ -159,9 +159,7 @@ class SourceBin:
         """Link the decoder's pad to the tail and count what passes it."""
         self._decoded_pad = pad
         self._decoded = PadFlow(pad, self._limit)
-        result = pad.link(entry.get_static_pad("sink"))
-        if result != Gst.PadLinkReturn.OK:
-            self.problems.append(f"the decoder's {pad.query_caps(None).to_string()} cannot be linked: {result}")
+        link_pads(pad, entry.get_static_pad("sink"))
 
     def _open_uri(self) -> None:
         decoder = make_element("uridecodebin3", uri=self.source.uri)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from glob import has_magic, iglob
 from pathlib import Path
 from typing import Literal
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, unquote
 
 from sluice.errors import ConfigurationError
 
@@ -26,6 +26,8 @@ TEST_PATTERNS = ("smpte", "snow", "black", "white", "red", "green", "blue", "che
                  "blink", "smpte75", "zone-plate", "gamut", "chroma-zone-plate", "solid-color", "ball", "smpte100",
                  "bar", "pinwheel", "spokes", "gradient", "colors")  # fmt: skip
 _TEST_DEFAULTS = {"frames": "250", "size": "640x480", "fps": "30", "live": "0"}
+LONGEST_SIDE = 32_767
+"""The most pixels a picture may be wide or high: what GStreamer's video converter takes."""
 IMAGE_RATE = 25  # frames per second at which a folder of images is shown
 
 
@@ -63,6 +65,14 @@ class Source:
     live: bool = False
     images: tuple[Path, ...] = ()
     test: TestPattern | None = None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files of this machine that are read; none for a camera, a network or a generated stream."""
+        scheme, _, path = self.uri.partition("://")
+        if self.kind == "uri" and scheme.lower() == "file":
+            return (Path(unquote(path)),)
+        return self.images
 
 
 def redact(text: str) -> str:
@@ -163,8 +173,10 @@ def _test(text: str, rest: str) -> Source:
     live = given.get("live", "0") == "1"
     values = {**_TEST_DEFAULTS, **({"frames": "0"} if live else {}), **given}
     size = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", values["size"])
-    if size is None:
-        raise ConfigurationError(f"source {text!r}: size is {values['size']!r}, not WIDTHxHEIGHT as in 640x480")
+    if size is None or max(int(size[1]), int(size[2])) > LONGEST_SIDE:
+        raise ConfigurationError(
+            f"source {text!r}: size is {values['size']!r}, not WIDTHxHEIGHT as in 640x480, each at most {LONGEST_SIDE}"
+        )
     if values["live"] not in ("0", "1"):
         raise ConfigurationError(f"source {text!r}: live is {values['live']!r}, not 0 or 1")
     if not values["frames"].isdecimal() or not values["fps"].isdecimal() or int(values["fps"]) == 0:
