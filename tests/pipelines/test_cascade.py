@@ -182,3 +182,52 @@ def test_twenty_thousand_frames_of_every_kind_leave_nothing_behind() -> None:
     assert library().sluice_live_infer_metas() == live
     # 20 KB of masks and 40 KB of maps and outputs per frame would be 900 MB from the first sample to the last.
     assert sizes[-1] - sizes[0] < 8_000, f"kilobytes at every 5000 frames: {sizes}"
+
+
+SECONDARY = """[property]
+gpu-id=0
+net-scale-factor=0.01735207
+offsets=123.675;116.28;103.53
+onnx-file={network}
+batch-size=8
+network-type=100
+network-mode=0
+process-mode=2
+gie-unique-id=2
+operate-on-gie-id=1
+operate-on-class-ids=0
+input-object-min-height=60
+output-tensor-meta=1
+"""
+
+
+def test_a_secondary_configuration_file_of_nvinfer(data: Path, tmp_path: Path) -> None:
+    """As DeepStream's re-identification example has it: raw outputs on each person, for a probe to read."""
+    models = data / "models"
+    config = tmp_path / "sgie.txt"
+    config.write_text(SECONDARY.format(network=models / "osnet_x0_25_msmt17.onnx"))
+    reference = Reference(models / "osnet_x0_25_msmt17.onnx")
+    likeness: list[float] = []
+
+    def look(buffer: Gst.Buffer) -> None:
+        surfaces = SurfaceBatch.of(buffer)
+        with Lease() as lease:
+            for frame in BatchMeta.of(buffer, lease).frames:
+                for item in frame.objects:
+                    outputs = infer_meta.outputs(item)
+                    assert len(outputs) == int(item.class_id == PERSON and item.box[3] >= 60)
+                    for component, layers in outputs:
+                        (features,) = layers.values()
+                        assert (component, features.shape) == (2, (512,))
+                        expected = reference(to_packed(surfaces[frame.batch_id], "RGB"), item.box)
+                        likeness.append(cosine(features, expected))
+        surfaces.close()
+
+    run(
+        f"sluicemux name=mux batch-size=1 ! sluiceinfer unique-id=1 model={models}/yolox_nano_416x416.onnx ! "
+        f"sluiceinfer name=second config-file-path={config} ! fakesink name=end sync=false "
+        + source(data / "videos" / "mmtracking_demo.mp4", 0),
+        look,
+    )
+    assert len(likeness) > 40
+    assert min(likeness) > 0.9, "the scaling filter that nvinfer uses by default is the nearest pixel"
