@@ -59,6 +59,15 @@ def test_a_mask_covers_the_box_as_it_is_after_clipping():
     assert (mask[25:] < 0.5).all()
 
 
+def test_an_object_whose_mask_of_prototypes_is_empty_is_left_out():
+    """Ultralytics leaves it out; torchvision and RF-DETR, whose masks are finished, do not."""
+    prototypes = np.stack([np.full((24, 24), 3, np.float32), np.full((24, 24), -3, np.float32)])
+    rows = (10, 30, 40, 60, 0.9, 0), (60, 30, 90, 60, 0.7, 1)
+    found = frames(raw(*rows, masks=Masks(np.eye(2, dtype=np.float32), prototypes)))
+    assert (found.class_ids.tolist(), len(found.box_masks)) == ([0], 1)
+    assert len(frames(raw(*rows, masks=Masks(prototypes)))) == 2
+
+
 def test_masks_of_large_boxes_have_few_cells():
     masks = Masks(np.zeros((1, 160, 160), np.float32))
     [mask] = masks.cut(np.array([0]), np.array([[0, 0, 640, 320]], np.float32), (640, 640))
