@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,18 @@ def test_the_standard_output_gets_one_line_per_message_and_stays_open(capfd, pro
 def test_what_cannot_work_is_refused_by_name(proto, location, words):
     with pytest.raises(ConfigurationError, match=words):
         open_sink(proto, location)
+
+
+def test_a_named_pipe_waits_for_its_reader_with_the_first_message(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    open_sink("", str(pipe)).close()  # nobody reads, and nothing was written: neither waits
+    read = []
+    reader = threading.Timer(0.2, lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    write(open_sink("file", str(pipe)), b"one", b"two")
+    reader.join()
+    assert read == [b"one\ntwo\n"]
 
 
 def test_a_full_disk_is_an_error_of_the_message():

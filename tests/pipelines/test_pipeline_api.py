@@ -216,6 +216,37 @@ def test_stop_returns_though_the_model_hangs() -> None:
     assert pipeline.summary.stopped
 
 
+@pytest.mark.parametrize("moment", ["graph", "model"])
+def test_a_stop_during_the_start_is_not_lost(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sluice.app import graph, job
+
+    class Stopper:
+        def load(self) -> None:
+            if moment == "model":
+                pipeline.stop()
+
+        def infer(self, frames: list[Frame]) -> list[None]:
+            return [None for _ in frames]
+
+    class Stopping(graph.Graph):
+        """A graph during whose building another thread stops the pipeline."""
+
+        def __init__(self, *arguments: object) -> None:
+            if moment == "graph":
+                pipeline.stop()
+            super().__init__(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(job, "Graph", Stopping)
+    pipeline = sluice.Pipeline("test:ball?frames=0&size=64x48", model=Stopper())
+    assert pipeline.run().stopped
+
+
+def test_a_stop_before_the_start_has_no_effect() -> None:
+    pipeline = sluice.Pipeline("test:ball?frames=3&size=64x48")
+    pipeline.stop()
+    assert [stream.frames_out for stream in pipeline.run().streams] == [3]
+
+
 def test_two_pipelines_interleaved_again_and_again() -> None:
     for _ in range(50):
         first = sluice.Pipeline("test:ball?size=64x48&frames=0", model=Box())

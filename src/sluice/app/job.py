@@ -127,11 +127,13 @@ class Job:
             raise self._fatal
 
     def stop(self) -> None:
-        """End every stream now, finish the files as far as that takes no longer than two seconds, and stop."""
-        if self._done.is_set() or not self._thread.is_alive():
-            return
+        """End every stream now, finish the files as far as that takes no longer than two seconds, and stop.
+
+        Before everything has started it is noted only, and done then.
+        """
         self._stop.set()
-        self._done.wait(_STOPPING)
+        if self._thread.is_alive():
+            self._done.wait(_STOPPING)
 
     @property
     def summary(self) -> Summary:

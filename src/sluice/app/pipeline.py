@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -101,6 +102,8 @@ class Pipeline:
         )
         self._sources = parse_sources([sources] if isinstance(sources, str | Path) else sources)
         self._job: Job | None = None
+        self._begun = self._ended = False
+        self._changing = threading.Lock()
 
     def __enter__(self) -> Pipeline:
         return self
@@ -144,18 +147,31 @@ class Pipeline:
         Raises:
             SluiceError: it was started before, or cannot be started.
         """
-        if self._job is not None:
-            raise ConfigurationError("a Pipeline runs once; make a new one to run again")
+        with self._changing:
+            if self._begun:
+                raise ConfigurationError("a Pipeline runs once; make a new one to run again")
+            self._begun = True
         from sluice.app.job import Job
 
-        self._job = Job(self._sources, self._options, iterate)
-        self._job.start()
-        return self._job
+        job = Job(self._sources, self._options, iterate)
+        with self._changing:
+            self._job = job
+            ended = self._ended
+        if ended:
+            job.stop()
+        job.start()
+        return job
 
     def stop(self) -> None:
-        """End all streams, finish the files, and return within two seconds; without effect where nothing runs."""
-        if self._job is not None:
-            self._job.stop()
+        """End all streams, finish the files, and return within two seconds; without effect where nothing runs.
+
+        Called by another thread during the start, it has the run end as soon as everything has started.
+        """
+        with self._changing:
+            self._ended = self._begun
+            job = self._job
+        if job is not None:
+            job.stop()
 
     @property
     def started(self) -> bool:

@@ -115,6 +115,33 @@ class RotatingSink:
         self._sink.close()
 
 
+class PipeSink:
+    """A `LineSink` on a named pipe, which is opened with the first message: that waits until somebody reads.
+
+    The writer's thread waits, and not the start of a pipeline; the video goes on until the writer's queue is full.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Write to the pipe at a path."""
+        self._path = path
+        self._sink: LineSink | None = None
+
+    def write(self, messages: Sequence[bytes]) -> list[Exception | None]:
+        if self._sink is None:
+            try:
+                self._sink = LineSink(os.open(self._path, os.O_WRONLY | os.O_CLOEXEC), owned=True)
+            except OSError as error:
+                return [error for _ in messages]
+        return self._sink.write(messages)
+
+    def flush(self) -> None:
+        """Nothing to do: what was written is with the reader."""
+
+    def close(self) -> None:
+        if self._sink is not None:
+            self._sink.close()
+
+
 def _open_file(path: Path, *, append: bool) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_APPEND if append else os.O_TRUNC)
     return os.open(path, flags, 0o666)
@@ -122,7 +149,7 @@ def _open_file(path: Path, *, append: bool) -> int:
 
 def open_sink(
     proto: str, location: str, *, append: bool = False, rotate_size: int = 0, rotate_count: int = 5
-) -> LineSink | RotatingSink:
+) -> LineSink | RotatingSink | PipeSink:
     """Open a sink by nvmsgbroker-like words.
 
     Args:
@@ -144,6 +171,8 @@ def open_sink(
     if to_stdout:
         raise ConfigurationError("proto is file, but location names no file; set location=messages.jsonl or the like")
     path = Path(location.removeprefix("file://")).expanduser()
+    if path.is_fifo():
+        return PipeSink(path)
     try:
         if rotate_size:
             return RotatingSink(path, append=append, size=rotate_size, count=rotate_count)
