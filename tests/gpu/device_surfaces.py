@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from array_surfaces import ArraySurface
 
 from sluice.contract._surface import Plane
 from sluice.contract.formats import MemType
-from array_surfaces import ArraySurface
 
 
 class DeviceSurface:
@@ -24,7 +24,9 @@ class DeviceSurface:
         self.address = self.memory.data_ptr()
         starts = np.cumsum([0, *(lines * pitch for lines, pitch in shapes)])
         self.planes = tuple(
-            Plane(plane.shape[1], len(plane), pitch, int(start), row.shape[1] // plane.shape[1], self.address + int(start))
+            Plane(
+                plane.shape[1], len(plane), pitch, int(start), row.shape[1] // plane.shape[1], self.address + int(start)
+            )
             for plane, row, (_, pitch), start in zip(host.planes, rows, shapes, starts, strict=False)
         )
         self.layout_key = (int(self.color_format), int(self.matrix), self.full_range, self.width, self.height)

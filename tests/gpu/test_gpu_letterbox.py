@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from array_surfaces import noise, rgb_of
+from device_surfaces import DeviceSurface
 
 from sluice.contract.formats import Matrix, MemType
 from sluice.contract.surface import SurfaceError
@@ -13,8 +15,6 @@ from sluice.models.gpu.preprocess import check_spec, letterbox, new_input
 from sluice.models.gpu.table import ROW, TableWriter
 from sluice.models.letterbox import Letterbox
 from sluice.models.preprocess import Preprocessing, Preprocessor
-from device_surfaces import DeviceSurface
-from array_surfaces import noise, rgb_of
 
 SPEC = Preprocessing(width=64, height=48)
 
@@ -76,7 +76,9 @@ def unclipped(y, u, v, matrix, full_range):
     kr, kb = matrix.luma
     y, u, v = (p.astype(np.float64) for p in (y, u, v))
     luma, cb, cr = (
-        (y / 255, (u - 128) / 255, (v - 128) / 255) if full_range else ((y - 16) / 219, (u - 128) / 224, (v - 128) / 224)
+        (y / 255, (u - 128) / 255, (v - 128) / 255)
+        if full_range
+        else ((y - 16) / 219, (u - 128) / 224, (v - 128) / 224)
     )
     red, blue = luma + 2 * (1 - kr) * cr, luma + 2 * (1 - kb) * cb
     return np.stack([red, (luma - kr * red - kb * blue) / (1 - kr - kb), blue], -1) * 255
@@ -85,7 +87,7 @@ def unclipped(y, u, v, matrix, full_range):
 COLOURS = [(matrix, full) for matrix in (Matrix.BT601, Matrix.BT709) for full in (False, True)]
 
 
-@pytest.mark.parametrize("matrix, full_range", COLOURS)
+@pytest.mark.parametrize(("matrix", "full_range"), COLOURS)
 @pytest.mark.parametrize("name", ["NV12", "I420", "YUY2"])
 def test_yuv_is_the_formula(device, name, matrix, full_range):
     host = noise(name, 150, 91, matrix=matrix, full_range=full_range)
@@ -167,7 +169,7 @@ def test_a_surface_in_system_memory_is_refused_with_the_converter(device):
 def test_a_surface_on_another_gpu_is_refused_by_number(device):
     surface = DeviceSurface(noise("NV12", 8, 8), "NV12", device)
     surface.gpu_id = 1
-    with pytest.raises(SurfaceError, match="GPU 1 and the network on GPU 0.*cuda:1"):
+    with pytest.raises(SurfaceError, match=r"GPU 1 and the network on GPU 0.*cuda:1"):
         run([surface], SPEC, device)
 
 

@@ -19,8 +19,9 @@ from sluice.elements.infer_state import Stats
 from sluice.errors import ModelError
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
-from sluice.models.instance import ModelDefinition
+from sluice.models.instance import ModelDefinition, Unfinished
 from sluice.models.loading import load_model
+from sluice.models.model import Begun
 from sluice.models.raw_files import RawFiles
 
 #: Option of network models that has their raw outputs in the results.
@@ -102,7 +103,7 @@ class Results:
 
 def call_model(
     model: Any, batch: OpenBatch, settings: Settings, stats: Stats, files: RawFiles | None = None
-) -> Results:
+) -> "Results | BegunCall":
     """Call the model on a batch, in as many calls as ``batch-size`` asks for; never raises.
 
     Args:
@@ -114,19 +115,68 @@ def call_model(
 
     A call with several frames that raises is repeated with each frame alone: that names the frame to blame, and the
     frames of the other streams keep their detections.
+
+    Returns:
+        The results; or, where a GPU works on the whole batch in one call, what will have them.
     """
     results = Results(batch, [], model.labels)
 
     def infer(frames: list[Frame]) -> list[Detections]:
         return _attached(model.infer(frames), settings, files)
 
+    step = settings.batch_size or len(batch)
+    if 0 < len(batch) <= step:
+        began = time.perf_counter()
+        begun = _begin(model, batch.frames)
+        if begun is not None:
+            return BegunCall(results, begun, lambda found: _attached(found, settings, files), infer, stats, began)
     try:
-        step = settings.batch_size or len(batch)
         for start in range(0, len(batch), step):
             _call(infer, batch.frames[start : start + step], results, stats)
     finally:
         batch.release()
     return results
+
+
+class BegunCall(Unfinished):
+    """A call that a GPU works on: the batch keeps its pixels until the results are there."""
+
+    def __init__(
+        self,
+        results: Results,
+        begun: Begun,
+        attached: "Infer",
+        infer: "Infer",
+        stats: Stats,
+        began: float,
+    ) -> None:
+        self._results, self._begun, self._attached, self._infer = results, begun, attached, infer
+        self._stats, self._began = stats, began
+
+    def ready(self) -> bool:
+        return self._begun.ready()
+
+    def finish(self) -> Results:
+        """Take the results; a failed call is repeated frame by frame, as in `call_model`."""
+        results, frames = self._results, self._results.batch.frames
+        try:
+            results.found += self._attached(self._begun.finish())
+        except BaseException as error:
+            _call_one_by_one(self._infer, frames, results, self._stats, error)
+        else:
+            self._stats.count_call(time.perf_counter() - self._began)
+        finally:
+            results.batch.release()
+        return results
+
+
+def _begin(model: Any, frames: list[Frame]) -> Begun | None:
+    """Begin a call; None where the model cannot, or raises: the call that is made then tells which frame it was."""
+    try:
+        begun: Begun | None = model.begin(frames)
+    except Exception:
+        return None
+    return begun
 
 
 def _attached(found: list[Detections], settings: Settings, files: RawFiles | None) -> list[Detections]:
@@ -142,7 +192,7 @@ def _attached(found: list[Detections], settings: Settings, files: RawFiles | Non
     return found
 
 
-Infer = Callable[[list[Frame]], list[Detections]]
+Infer = Callable[[list[Any]], list[Detections]]
 
 
 def _call(infer: Infer, frames: list[Frame], results: Results, stats: Stats) -> None:

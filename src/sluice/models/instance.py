@@ -12,6 +12,7 @@ import logging
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, fields
@@ -23,6 +24,25 @@ Result = TypeVar("Result")
 
 #: How long a stop waits for a call in progress, in seconds. A pipeline promises to stop within two.
 STOP_GRACE = 0.5
+
+
+#: How many calls may have been begun and not finished, where a model can do that.
+MOST_BEGUN = 8
+
+#: Seconds between two looks at whether a begun call is ready, while no other call comes.
+POLL_INTERVAL = 0.0002
+
+
+class Unfinished:
+    """What a call returns that was only begun: the thread makes other calls and finishes it when it is ready."""
+
+    def ready(self) -> bool:
+        """Whether `finish` would return without waiting."""
+        raise NotImplementedError
+
+    def finish(self) -> Any:
+        """The call's result; may wait."""
+        raise NotImplementedError
 
 
 class LoadedModel(Protocol):
@@ -199,18 +219,46 @@ class ModelInstance:
                 log.exception("model %s: close() raised", self.definition.model)
 
     def _serve(self, model: Any) -> None:
-        """Make the queued calls until the order to end comes."""
-        while (item := self._calls.get()) is not None:
+        """Make the queued calls until the order to end comes, then finish those that were begun."""
+        begun: deque[tuple[Future[Any], Unfinished]] = deque()
+        while (item := self._next_call(begun)) is not None:
             future, call = item
             if future.set_running_or_notify_cancel():
                 self._busy_since = time.monotonic()
-                try:
-                    result = call(model)
-                except BaseException as error:
-                    future.set_exception(error)
-                else:
-                    future.set_result(result)
-                    del result
+                result = _complete(future, lambda call=call: call(model))  # type: ignore[misc]
+                if result is not None:
+                    begun.append((future, result))
+                del result
                 self._busy_since = None
             # Waiting for the next call must not keep this call's frames, and with them a decoder's buffers, alive.
             del item, future, call
+        while begun:
+            self._finish(*begun.popleft())
+
+    def _next_call(self, begun: "deque[tuple[Future[Any], Unfinished]]") -> Any:
+        """Wait for the next call or the order to end, and finish meanwhile the begun ones that are ready."""
+        while begun:
+            if begun[0][1].ready() or len(begun) >= MOST_BEGUN:
+                self._finish(*begun.popleft())
+                continue
+            with contextlib.suppress(queue.Empty):
+                return self._calls.get(timeout=POLL_INTERVAL)
+        return self._calls.get()
+
+    def _finish(self, future: "Future[Any]", unfinished: "Unfinished") -> None:
+        self._busy_since = time.monotonic()
+        _complete(future, unfinished.finish)
+        self._busy_since = None
+
+
+def _complete(future: "Future[Any]", call: Callable[[], Any]) -> "Unfinished | None":
+    """Complete a future with what a call returns or raises; an unfinished call is returned instead."""
+    try:
+        result = call()
+    except BaseException as error:
+        future.set_exception(error)
+        return None
+    if isinstance(result, Unfinished):
+        return result
+    future.set_result(result)
+    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -27,12 +28,26 @@ class Model(Protocol):
         load(): reads weights; called once, before anything else.
         warm_up(): runs what makes the first call slow; called once, after `load`.
         close(): frees what `load` took; called once, after the last call.
+        begin(frames): begins what ``infer`` does and returns a `Begun`, or None where it cannot; so the next batch can
+            be begun while a GPU works on this one.
 
     All of them are called on one thread, the model's own.
     """
 
     def infer(self, frames: list[Frame]) -> Sequence[Any]:
         """One result per frame, in order: `Detections`, a supervision, Ultralytics or torchvision result, or None."""
+        ...
+
+
+class Begun(Protocol):
+    """Frames that a GPU works on. They keep their pixels until `finish` has returned."""
+
+    def ready(self) -> bool:
+        """Whether `finish` would return without waiting."""
+        ...
+
+    def finish(self) -> Any:
+        """The results, as ``infer`` returns them; waits for them."""
         ...
 
 
@@ -114,7 +129,19 @@ class AdaptedModel:
             ModelError: the model returned something else, see `check_results`.
         """
         self.load()
-        results = check_results(self._infer(frames), frames, self.name)
+        return self._checked(self._infer(frames), frames)
+
+    def begin(self, frames: list[Frame]) -> BegunModel | None:
+        """Begin what `infer` does without waiting for it; None where the model does not do that."""
+        begin = getattr(self.target, "begin", None)
+        if begin is None:
+            return None
+        self.load()
+        begun = begin(frames)
+        return None if begun is None else BegunModel(begun, functools.partial(self._checked, frames=frames))
+
+    def _checked(self, found: Any, frames: list[Frame]) -> list[Detections]:
+        results = check_results(found, frames, self.name)
         return [
             result.filter(
                 confidence=self.confidence,
@@ -129,6 +156,21 @@ class AdaptedModel:
         method = getattr(self.target, name, None)
         if method is not None:
             method()
+
+
+class BegunModel:
+    """What `AdaptedModel.begin` returns: a `Begun` whose results are validated and filtered."""
+
+    def __init__(self, begun: Begun, check: Callable[[Any], list[Detections]]) -> None:
+        self._begun, self._check = begun, check
+
+    def ready(self) -> bool:
+        """Whether `finish` would return without waiting."""
+        return self._begun.ready()
+
+    def finish(self) -> list[Detections]:
+        """As `AdaptedModel.infer`; raises the same."""
+        return self._check(self._begun.finish())
 
 
 def as_model(

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from sluice.models.preprocess import Preprocessing, Preprocessor, Triple
 from sluice.models.recognition import by_name, choose, recognise
 from sluice.models.whole import Layer, RawOutputs, WholeFrame
 from sluice.runtimes import Network, NetworkInfo, TensorInfo, open_network
+
+if TYPE_CHECKING:
+    from sluice.models.gpu.network import BegunBatch, GpuPath
 
 CONFIDENCE = 0.25  # the defaults of Ultralytics' predict mode
 IOU = 0.45
@@ -77,6 +80,10 @@ class NetworkModel:
         width, height: input size for a network that leaves it open.
         fit, pad, order, scale, mean, std, interpolation: in place of what the decoder's family usually wants, see
             `Preprocessing`; mean and std may be texts of three numbers, such as "0.485,0.456,0.406".
+        cuda_graphs: for PyTorch's networks on a GPU and frames in its memory: run captured graphs.
+        compile: for the same: compile the network with ``torch.compile``, which takes a minute for each batch size.
+        prepare: for the same: batch sizes to capture and compile while the model loads, such as "8,32"; others wait
+            when they first come.
     """
 
     def __init__(
@@ -103,6 +110,9 @@ class NetworkModel:
         mean: str | Triple | None = None,
         std: str | Triple | None = None,
         interpolation: str | None = None,
+        cuda_graphs: bool = True,
+        compile: bool = False,
+        prepare: str | int | None = None,
     ) -> None:
         if decoder is not None:
             candidates_of(decoder)
@@ -125,7 +135,10 @@ class NetworkModel:
             "interpolation": interpolation,
         }
         self._overrides = {name: value for name, value in given.items() if value is not None}
+        self._graphs, self._compile = cuda_graphs, compile
+        self._prepared = _sizes(prepare)
         self._network: Network | None = None
+        self._gpu: GpuPath | None = None
 
     def load(self) -> None:
         """Open the file, recognise its head and allocate its input.
@@ -146,20 +159,56 @@ class NetworkModel:
             raise ConfigurationError(f"{self.path}: fit is 'crop', which cuts off what a segmentation has to cover")
         self._preprocessor = Preprocessor(spec, head.batch or 1)
         self._network = network
+        self._gpu = self._gpu_path(network, head, spec)
+
+    def _gpu_path(self, network: Network, head: Head, spec: Preprocessing) -> GpuPath | None:
+        """What runs frames in GPU memory; None for networks that are not PyTorch's on a GPU, and other inputs."""
+        module = getattr(network, "on_device", None)
+        if module is None or module.device.type != "cuda" or len(head.info.inputs[0].shape) != 4:
+            return None
+        from sluice.models.gpu.heads import Choice
+        from sluice.models.gpu.network import GpuPath
+
+        choice = Choice(
+            head.width, head.height, self.confidence, self.iou, self.class_agnostic, most=self.max_detections
+        )
+        return GpuPath(
+            module.compiled() if self._compile else module,
+            spec,
+            head.info,
+            head.decoder or "",
+            choice,
+            self._decode,
+            on_gpu=not self._with_outputs,
+            batch=head.batch,
+            graphs=self._graphs,
+        )
 
     def warm_up(self) -> None:
-        """Run the network once on what its input holds."""
+        """Run the network once on what its input holds, and prepare the batch sizes asked for."""
         self._run(self._preprocessor.input)
+        if self._gpu is not None:
+            self._gpu.engine.prepare(self._prepared)
 
     def close(self) -> None:
         """Free the network."""
+        if self._gpu is not None:
+            self._gpu.engine.close()
+            self._gpu = None
         if self._network is not None:
             self._network.close()
             self._network = None
 
+    def begin(self, frames: list[Frame]) -> BegunBatch | None:
+        """Begin what `infer` does without waiting for it; None where nothing would be gained, in system memory."""
+        self._opened()
+        return self._gpu.begin(frames) if self._gpu is not None and self._gpu.takes(frames) else None
+
     def infer(self, frames: list[Frame]) -> list[Detections]:
         """Detections of each frame, in its own pixels, clipped at its edges, best first."""
-        self._opened()
+        begun = self.begin(frames)
+        if begun is not None:
+            return begun.finish()
         batch = self.head.batch
         if batch is None and len(self._preprocessor.input) < len(frames):
             self._preprocessor = Preprocessor(self._preprocessor.spec, len(frames))
@@ -331,6 +380,17 @@ def _label_table(
         (),
         "nowhere: it has no classes" if decoder == "embedding" else "nowhere: the file names none; give a label file",
     )
+
+
+def _sizes(value: str | int | None) -> tuple[int, ...]:
+    """Batch sizes from a text."""
+    try:
+        sizes = tuple(int(part) for part in str(value or "").replace(";", ",").split(",") if part.strip())
+    except ValueError as error:
+        raise ConfigurationError(f"prepare is {value!r}; right are batch sizes, such as 8,32") from error
+    if any(size < 1 for size in sizes):
+        raise ConfigurationError(f"prepare is {value!r}; right are batch sizes of 1 or more")
+    return sizes
 
 
 def _triple(name: str, value: str | Triple | None) -> Triple | None:

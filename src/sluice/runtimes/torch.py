@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,38 @@ class TorchNetwork:
         """All outputs for one array given to the only input."""
         return self._network.run(array)
 
+    @property
+    def on_device(self) -> DeviceModule:
+        """The module itself, for tensors that are on its device already."""
+        return self._network.on_device
+
     def close(self) -> None:
         """Drop the module and its memory."""
         self._network.close()
+
+
+@dataclass(frozen=True)
+class DeviceModule:
+    """A network whose input and outputs stay on its device.
+
+    Attributes:
+        device: the torch device.
+        module: what is called with the input tensor.
+        autocast: type of its arithmetic; None for its own.
+    """
+
+    device: Any
+    module: Callable[[Any], Any]
+    autocast: Any = None
+
+    def __call__(self, pictures: Any) -> list[Any]:
+        """All outputs for an input tensor, in the order of `NetworkInfo.outputs`."""
+        with _arithmetic(self.device, self.autocast):
+            return [tensor for _, tensor in _tensors(self.module(pictures))]
+
+    def compiled(self) -> DeviceModule:
+        """The same, compiled by ``torch.compile`` for every size of input it is called with; the first call waits."""
+        return replace(self, module=torch.compile(self.module, dynamic=False))
 
 
 class ModuleNetwork:
@@ -118,18 +148,25 @@ class ModuleNetwork:
         """All outputs for one array given to the only input."""
         return [output for _, output in self._call(array)]
 
+    @property
+    def on_device(self) -> DeviceModule:
+        """The module itself, for tensors that are on its device already."""
+        return DeviceModule(self._device, self._module, self._autocast)
+
     def close(self) -> None:
         """Drop the module and its memory."""
         del self._module
 
     def _call(self, array: npt.NDArray[Any]) -> list[tuple[str, npt.NDArray[Any]]]:
-        with (
-            torch.inference_mode(),
-            torch.autocast(self._device.type, dtype=self._autocast, enabled=self._autocast is not None),
-        ):
+        with torch.inference_mode(), _arithmetic(self._device, self._autocast):
             # torch refuses to share an array that may not be written; the copy to a GPU makes no difference to it.
             tensor = torch.from_numpy(np.require(array, requirements=("C", "W"))).to(self._device)
             return [(name, _to_numpy(item)) for name, item in _tensors(self._module(tensor))]
+
+
+def _arithmetic(device: Any, autocast: Any) -> Any:
+    """A context of arithmetic in a type; weights are converted anew in each, which a captured graph needs."""
+    return torch.autocast(device.type, dtype=autocast, enabled=autocast is not None, cache_enabled=False)
 
 
 def torch_device(device: str) -> Any:

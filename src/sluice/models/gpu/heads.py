@@ -46,24 +46,24 @@ class Choice:
     most: int
 
 
-Chooser = Callable[[Sequence[Any], Choice], Any]
+Chooser = Callable[[Sequence[Any]], Any]
 
 
-def chooser_for(decoder: str, info: NetworkInfo, width: int, height: int) -> Chooser | None:
+def chooser_for(decoder: str, info: NetworkInfo, choice: Choice) -> Chooser | None:
     """What chooses the boxes of a decoder's heads on the GPU; None where that is done on the processor.
 
     Args:
         decoder: the decoder's name.
         info: the network's description, which tells whether it has more than boxes.
-        width, height: size of its input.
+        choice: what is to be chosen.
     """
     if len(info.outputs) != 1:
         return None
     if decoder == "yolo-end2end" and info.outputs[0].shape[-1] == COLUMNS:
-        return end_to_end
+        return functools.partial(end_to_end, choice=choice)
     if decoder == "yolov8":
-        found = dense_output(info, width, height)
-        return functools.partial(dense, channels_last=isinstance(found, Dense) and found.channels_last)
+        found = dense_output(info, choice.width, choice.height)
+        return functools.partial(dense, choice=choice, channels_last=isinstance(found, Dense) and found.channels_last)
     return None
 
 
@@ -76,7 +76,9 @@ def end_to_end(outputs: Sequence[Any], choice: Choice) -> Any:
     rows = outputs[0].float()
     good = rows[..., 4] >= choice.confidence
     reach = (rows[..., :4].abs().amax(-1) * good).amax(-1)
-    return _best(_in_pixels(rows[..., :4], reach <= 2, choice), torch.where(good, rows[..., 4], -1), rows[..., 5], choice)
+    return _best(
+        _in_pixels(rows[..., :4], reach <= 2, choice), torch.where(good, rows[..., 4], -1), rows[..., 5], choice
+    )
 
 
 def dense(outputs: Sequence[Any], choice: Choice, *, channels_last: bool) -> Any:

@@ -122,7 +122,8 @@ def suppression_kernel(  # type: ignore[no-untyped-def]
     area = (right - left) * (bottom - top)
     alive = (score >= 0.0).to(tl.int32)
     many = tl.sum(alive, axis=0)
-    for i in range(many):
+    i = 0
+    while i < many:
         stays = tl.sum(tl.where(index == i, alive, 0), axis=0)
         one = boxes + (first + i) * 4
         l1 = tl.load(one)
@@ -136,4 +137,5 @@ def suppression_kernel(  # type: ignore[no-untyped-def]
         if not AGNOSTIC:
             goes = goes & (kind == tl.load(classes + first + i))
         alive = tl.where(goes, 0, alive)
+        i += 1
     tl.store(kept + first + index, tl.where(alive > 0, score, -1.0), mask=present)

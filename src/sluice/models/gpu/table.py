@@ -1,8 +1,8 @@
 """The pointer table: what the letterbox kernel has to know of every frame of a batch, as one array.
 
 Any pixel format is three components (Y, U, V or red, green, blue), each with its own address, pitch, distance of
-neighbours and subsampling, and a 3x4 matrix that makes red, green and blue of them. So one kernel reads all formats, and
-the surfaces of a batch may differ in size and format.
+neighbours and subsampling, and a 3x4 matrix that makes red, green and blue of them. So one kernel reads all formats,
+and the surfaces of a batch may differ in size and format.
 """
 
 from __future__ import annotations

@@ -1,0 +1,212 @@
+"""A PyTorch module on one CUDA stream: batches of surfaces go in, small results come out, and nothing waits between.
+
+A batch costs the processor three things: a copy of the pointer table to the GPU, one launch (of a captured graph with
+letterboxing, network and choice of boxes in it) and a copy of the results back. An event behind them tells when the
+surfaces are no longer read. Batches of one engine follow each other on its stream, so its input is made once per size.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sluice.models.gpu.preprocess import check_spec, letterbox, new_input
+from sluice.models.gpu.table import ROW, TableWriter
+from sluice.models.letterbox import Letterbox
+from sluice.models.preprocess import Preprocessing
+from sluice.runtimes.unwinding import import_compiled
+
+if TYPE_CHECKING:
+    from sluice.contract.surface import Surface
+
+torch: Any = import_compiled("torch")
+
+log = logging.getLogger("sluice.models")
+
+SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128)
+"""Batch sizes that graphs are captured for; a batch between two of them is padded to the larger."""
+WARM_UPS = 3
+"""Runs before a capture: PyTorch's own rule, so that libraries have made their choices and workspaces."""
+
+Forward = Callable[[Any], list[Any]]
+
+
+@dataclass(frozen=True)
+class Results:
+    """What came back of one batch.
+
+    Attributes:
+        arrays: one per result tensor, the frames first; only valid until the engine's next batch is begun.
+        boxes: how each frame lies in the network's input.
+    """
+
+    arrays: list[npt.NDArray[Any]]
+    boxes: list[Letterbox]
+
+
+@dataclass
+class _Slot:
+    """Pinned memory of one batch in flight."""
+
+    table: Any
+    rows: npt.NDArray[np.int64]
+    done: Any
+    results: dict[int, list[Any]] = field(default_factory=dict)
+
+
+@dataclass
+class _Plan:
+    """What runs for one batch size, and the tensors it reads and writes."""
+
+    table: Any
+    step: Callable[[], list[Any]]
+    outputs: list[Any]
+    graph: Any | None
+
+    def run(self) -> list[Any]:
+        if self.graph is None:
+            return self.step()
+        self.graph.replay()
+        return self.outputs
+
+
+class InFlight:
+    """A batch that the GPU works on. The surfaces must stay until `finish` has returned."""
+
+    def __init__(self, engine: Engine, slot: _Slot, size: int, boxes: list[Letterbox]) -> None:
+        self._engine, self._slot, self._size, self._boxes = engine, slot, size, boxes
+
+    def ready(self) -> bool:
+        """Whether `finish` would return at once."""
+        return bool(self._slot.done.query())
+
+    def finish(self) -> Results:
+        """Wait for the batch and return its results, once."""
+        self._slot.done.synchronize()
+        count = len(self._boxes)
+        arrays = [tensor.numpy()[:count] for tensor in self._slot.results[self._size]]
+        self._engine.give_back(self._slot)
+        return Results(arrays, self._boxes)
+
+
+class Engine:
+    """Runs a module on surfaces.
+
+    All calls come from one thread.
+
+    Args:
+        forward: the network, from its input tensor to its output tensors; it must not keep tensors between calls that
+            it replaces when the batch size changes, which a captured graph would go on reading.
+        spec: the network's input.
+        device: the torch device it is on.
+        choose: what is run on the outputs on the GPU; None gives the outputs themselves.
+        batch: frames of every call, for a network that takes one number only; None for any number.
+        graphs: whether to capture graphs.
+    """
+
+    def __init__(
+        self,
+        forward: Forward,
+        spec: Preprocessing,
+        device: Any,
+        *,
+        choose: Callable[[list[Any]], Any] | None = None,
+        batch: int | None = None,
+        graphs: bool = True,
+    ) -> None:
+        check_spec(spec)
+        self.spec, self.device = spec, device
+        self._forward, self._choose = forward, choose
+        self._batch, self._graphs = batch, graphs
+        self._writer = TableWriter(spec, device.index or 0)
+        self._stream = torch.cuda.Stream(device)
+        self._plans: dict[int, _Plan] = {}
+        self._free: list[_Slot] = []
+
+    @property
+    def most(self) -> int:
+        """Frames that one call takes."""
+        return self._batch or SIZES[-1]
+
+    def begin(self, surfaces: Sequence[Surface]) -> InFlight:
+        """Queue a batch on the stream and return without waiting for it.
+
+        The first batch of a size waits for that size's graph to be captured.
+
+        Args:
+            surfaces: 1 to `most` surfaces in memory of this GPU.
+
+        Raises:
+            SurfaceError: a surface that the kernel cannot read.
+        """
+        size = self._batch or next(size for size in SIZES if size >= len(surfaces))
+        with torch.inference_mode(), torch.cuda.device(self.device), torch.cuda.stream(self._stream):
+            plan = self._plans.get(size) or self._make_plan(size)
+            slot = self._free.pop() if self._free else self._make_slot()
+            boxes = self._writer.write(slot.rows[:size], surfaces)
+            plan.table.copy_(slot.table[:size], non_blocking=True)
+            outputs = plan.run()
+            if size not in slot.results:
+                slot.results[size] = [torch.empty(o.shape, dtype=o.dtype, pin_memory=True) for o in outputs]
+            for result, output in zip(slot.results[size], outputs, strict=True):
+                result.copy_(output, non_blocking=True)
+            slot.done.record(self._stream)
+        return InFlight(self, slot, size, boxes)
+
+    def give_back(self, slot: _Slot) -> None:
+        """Let the next batch use a slot."""
+        self._free.append(slot)
+
+    def prepare(self, sizes: Sequence[int]) -> None:
+        """Make what batches of these numbers of frames need, so that the first of them does not wait."""
+        with torch.inference_mode(), torch.cuda.device(self.device), torch.cuda.stream(self._stream):
+            for wanted in sizes:
+                size = self._batch or next(size for size in SIZES if size >= wanted)
+                if size not in self._plans:
+                    self._make_plan(size)
+
+    def close(self) -> None:
+        """Wait for what is in flight and drop graphs and memory."""
+        self._stream.synchronize()
+        self._plans.clear()
+        self._free.clear()
+
+    def _make_slot(self) -> _Slot:
+        table = torch.zeros((self._batch or SIZES[-1], ROW), dtype=torch.int64, pin_memory=True)
+        return _Slot(table, table.numpy(), torch.cuda.Event())
+
+    def _make_plan(self, size: int) -> _Plan:
+        table = torch.zeros((size, ROW), dtype=torch.int64, device=self.device)
+        pictures = new_input(self.spec, size, self.device)
+
+        def step() -> list[Any]:
+            letterbox(table, pictures, self.spec)
+            outputs = self._forward(pictures)
+            return outputs if self._choose is None else [self._choose(outputs)]
+
+        for _ in range(WARM_UPS):
+            outputs = step()
+        self._stream.synchronize()
+        graph = None
+        if self._graphs:
+            graph, outputs = self._capture(step, outputs, size)
+        plan = self._plans[size] = _Plan(table, step, outputs, graph)
+        return plan
+
+    def _capture(self, step: Callable[[], list[Any]], outputs: list[Any], size: int) -> tuple[Any, list[Any]]:
+        """A graph of one step and its outputs; none where the network does what no graph can hold, which is logged."""
+        graph = torch.cuda.CUDAGraph()
+        try:
+            # Only this thread's calls count: decoders allocate memory on others meanwhile.
+            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+                outputs = step()
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[0]
+            log.warning("batches of %d run without a CUDA graph, as the network cannot be captured: %s", size, reason)
+            return None, outputs
+        return graph, outputs

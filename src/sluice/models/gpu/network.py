@@ -1,0 +1,107 @@
+"""The GPU path of a `NetworkModel`: which frames it takes, and what becomes of its results."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sluice.models.decoders.base import Arrays
+from sluice.models.detections import Detections
+from sluice.models.frame import Frame
+from sluice.models.gpu.engine import Engine, InFlight
+from sluice.models.gpu.heads import Choice, chooser_for
+from sluice.models.gpu.results import detections_of
+from sluice.models.letterbox import Letterbox
+from sluice.models.preprocess import Preprocessing
+from sluice.runtimes.base import NetworkInfo
+from sluice.runtimes.torch import DeviceModule, torch
+
+Decode = Callable[[Arrays, int, Letterbox], Detections]
+
+
+class GpuPath:
+    """Runs a network of PyTorch's on frames that are in its GPU's memory.
+
+    Args:
+        module: the network.
+        spec: its input.
+        info: its description.
+        decoder: name of its head's decoder.
+        choice: what is chosen of its boxes.
+        decode: makes detections of its outputs, where the boxes are not chosen on the GPU: outputs, number of the
+            frame, how it lies in the input.
+        on_gpu: whether boxes may be chosen on the GPU, where there is code for the head.
+        batch: frames of every call; None for any number.
+        graphs: see `Engine`.
+    """
+
+    def __init__(
+        self,
+        module: DeviceModule,
+        spec: Preprocessing,
+        info: NetworkInfo,
+        decoder: str,
+        choice: Choice,
+        decode: Decode,
+        *,
+        on_gpu: bool = True,
+        batch: int | None = None,
+        graphs: bool = True,
+    ) -> None:
+        chooser = chooser_for(decoder, info, choice) if on_gpu else None
+        self._decode = decode
+        self.chooses = chooser is not None
+        self.engine = Engine(
+            functools.partial(_outputs, module),
+            spec,
+            module.device,
+            choose=chooser,
+            batch=batch,
+            graphs=graphs,
+        )
+
+    @staticmethod
+    def takes(frames: Sequence[Frame]) -> bool:
+        """Whether the frames are in GPU memory, all of them."""
+        return bool(frames) and all(frame.surface.mem_type.on_cuda for frame in frames)
+
+    def begin(self, frames: Sequence[Frame]) -> BegunBatch:
+        """Queue frames on the GPU and return at once.
+
+        Raises:
+            SurfaceError: the kernel cannot read a frame's surface.
+        """
+        step = self.engine.most
+        parts = [frames[first : first + step] for first in range(0, len(frames), step)]
+        return BegunBatch(self, [self.engine.begin([frame.surface for frame in part]) for part in parts])
+
+    def detections(self, part: InFlight) -> list[Detections]:
+        """The detections of what was begun in one call; waits for it."""
+        results = part.finish()
+        if self.chooses:
+            return detections_of(results.arrays[0], results.boxes)
+        # Copied: decoders may keep parts of the outputs, whose memory the next batch is written to.
+        arrays = [np.array(array, np.float32 if array.dtype.kind == "f" else array.dtype) for array in results.arrays]
+        return [self._decode(arrays, index, box) for index, box in enumerate(results.boxes)]
+
+
+class BegunBatch:
+    """Frames that the GPU works on; they must keep their surfaces until `finish` has returned."""
+
+    def __init__(self, path: GpuPath, parts: list[InFlight]) -> None:
+        self._path, self._parts = path, parts
+
+    def ready(self) -> bool:
+        """Whether `finish` would return without waiting for the GPU."""
+        return self._parts[-1].ready()
+
+    def finish(self) -> list[Detections]:
+        """Detections of each frame, in its own pixels; waits for them."""
+        return [found for part in self._parts for found in self._path.detections(part)]
+
+
+def _outputs(module: DeviceModule, pictures: Any) -> list[Any]:
+    return [output.float() if output.dtype == torch.bfloat16 else output for output in module(pictures)]

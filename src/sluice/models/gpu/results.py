@@ -1,0 +1,34 @@
+"""From the boxes that the GPU chose to detections in pixels of each frame, for a whole batch at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sluice.errors import ModelError
+from sluice.models.detections import Detections
+from sluice.models.letterbox import Letterbox
+
+
+def detections_of(chosen: npt.NDArray[Any], boxes: Sequence[Letterbox]) -> list[Detections]:
+    """Detections of each frame, clipped at its edges, best first.
+
+    Args:
+        chosen: float32 [frames, boxes, 6], see `sluice.models.gpu.heads.COLUMNS`; copied.
+        boxes: how each frame lies in the network's input.
+
+    Raises:
+        ModelError: a value is not finite.
+    """
+    place = np.array([(*box.scale, box.left, box.top, box.frame_width, box.frame_height) for box in boxes], np.float32)
+    scale, corner, size = place[:, None, None, 0:2], place[:, None, None, 2:4], place[:, None, None, 4:6]
+    corners = chosen[..., :4].reshape(*chosen.shape[:2], 2, 2)
+    xyxy = ((corners - corner) / scale).clip(0, size).reshape(*chosen.shape[:2], 4)
+    scores, class_ids = chosen[..., 4].copy(), chosen[..., 5].astype(np.int32)
+    counts = (scores >= 0).sum(axis=1).tolist()
+    if not (np.isfinite(xyxy).all() and np.isfinite(scores).all()):
+        raise ModelError("the network's boxes or scores hold NaN or infinity; right are finite numbers")
+    return [Detections(xyxy[i, :count], scores[i, :count], class_ids[i, :count]) for i, count in enumerate(counts)]

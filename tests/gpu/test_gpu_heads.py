@@ -1,0 +1,127 @@
+"""Boxes chosen on the GPU are those that the decoders choose on the processor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from sluice.models.arrays import nms_indices
+from sluice.models.decoders import DECODERS
+from sluice.models.gpu.heads import Choice, chooser_for, suppress
+from sluice.models.gpu.results import detections_of
+from sluice.models.letterbox import Letterbox
+from sluice.models.postprocess import to_detections
+from sluice.runtimes.base import NetworkInfo, TensorInfo
+
+WIDTH, HEIGHT = 128, 96
+CELLS = sum((WIDTH // s) * (HEIGHT // s) for s in (8, 16, 32))
+BOXES = [Letterbox.fit((200, 100), (WIDTH, HEIGHT)), Letterbox.fit((64, 90), (WIDTH, HEIGHT))]
+
+
+def info(*shape):
+    return NetworkInfo(
+        (TensorInfo("images", (None, 3, HEIGHT, WIDTH), "float32"),), (TensorInfo("out", shape, "float32"),)
+    )
+
+
+def both(decoder, array, device, **changes):
+    """What the GPU and what the processor finds in the same outputs [frames, ...]."""
+    about = info(None, *array.shape[1:])
+    values = {"confidence": 0.3, "iou": 0.5, "class_agnostic": False, "most": 40, **changes}
+    choose = chooser_for(decoder, about, Choice(WIDTH, HEIGHT, **values))
+    chosen = choose([torch.from_numpy(array).to(device)]).cpu().numpy()
+    decode = DECODERS[decoder](about, WIDTH, HEIGHT)
+    expected = [
+        to_detections(
+            decode.decode([array], i, values["confidence"]),
+            box,
+            (WIDTH, HEIGHT),
+            iou=values["iou"] if decode.needs_nms else None,
+            class_agnostic=values["class_agnostic"],
+            max_detections=values["most"],
+        )
+        for i, box in enumerate(BOXES)
+    ]
+    return detections_of(chosen, BOXES), expected
+
+
+def check(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        assert len(other) > 3
+        np.testing.assert_array_equal(one.class_ids, other.class_ids)
+        np.testing.assert_array_equal(one.scores, other.scores)
+        np.testing.assert_allclose(one.xyxy, other.xyxy, atol=1e-3)
+        one.validate()
+
+
+def dense_rows(seed, classes=5, few=True):
+    """[2, 4 + classes, cells] of boxes in heaps, so that many overlap."""
+    rng = np.random.default_rng(seed)
+    centres = rng.integers(1, 8, (2, 2, CELLS)) * np.array([[[16], [12]]]) + rng.normal(0, 2, (2, 2, CELLS))
+    sizes = rng.uniform(10, 30, (2, 2, CELLS))
+    scores = rng.random((2, classes, CELLS)) ** (6 if few else 1)
+    return np.concatenate([centres, sizes, scores], axis=1).astype(np.float32)
+
+
+@pytest.mark.parametrize("agnostic", [False, True])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_dense_heads_with_suppression(device, seed, agnostic):
+    check(*both("yolov8", dense_rows(seed), device, class_agnostic=agnostic))
+
+
+def test_a_dense_head_with_its_cells_first(device):
+    check(*both("yolov8", np.ascontiguousarray(dense_rows(2).transpose(0, 2, 1)), device))
+
+
+def test_a_dense_head_of_fractions(device):
+    rows = dense_rows(3)
+    rows[:, 0:4:2] /= WIDTH
+    rows[:, 1:4:2] /= HEIGHT
+    check(*both("yolov8", rows, device))
+
+
+def end_to_end_rows(seed):
+    rng = np.random.default_rng(seed)
+    corner = rng.uniform(0, 60, (2, 50, 2))
+    scores = -np.sort(-rng.random((2, 50, 1)), axis=1)
+    classes = rng.integers(0, 80, (2, 50, 1))
+    return np.concatenate([corner, corner + rng.uniform(1, 30, (2, 50, 2)), scores, classes], -1).astype(np.float32)
+
+
+@pytest.mark.parametrize("most", [10, 300])
+def test_end_to_end_heads(device, most):
+    check(*both("yolo-end2end", end_to_end_rows(0), device, most=most))
+
+
+def test_end_to_end_heads_of_fractions(device):
+    rows = end_to_end_rows(1)
+    rows[..., 0:4:2] /= WIDTH
+    rows[..., 1:4:2] /= HEIGHT
+    check(*both("yolo-end2end", rows, device))
+
+
+def test_nothing_of_enough_score_is_nothing(device):
+    found, expected = both("yolov8", dense_rows(0), device, confidence=1.0)
+    assert [len(one) for one in found] == [len(one) for one in expected] == [0, 0]
+    found, _ = both("yolo-end2end", end_to_end_rows(0), device, confidence=1.0)
+    assert [len(one) for one in found] == [0, 0]
+
+
+def test_suppression_is_greedy_like_the_processors(device):
+    rng = np.random.default_rng(5)
+    corner = rng.uniform(0, 40, (1, 300, 2))
+    boxes = np.concatenate([corner, corner + rng.uniform(5, 30, (1, 300, 2))], -1).astype(np.float32)
+    scores = -np.sort(-rng.random((1, 300)).astype(np.float32), axis=1)
+    classes = rng.integers(0, 3, (1, 300)).astype(np.float32)
+    tensors = (torch.from_numpy(a).to(device) for a in (boxes, scores, classes))
+    kept = suppress(*tensors, 0.4, False).cpu().numpy()[0]
+    expected = nms_indices(boxes[0], scores[0], classes[0].astype(np.int32), 0.4)
+    np.testing.assert_array_equal(np.flatnonzero(kept >= 0), np.sort(expected))
+    np.testing.assert_array_equal(kept[expected], scores[0][expected])
+
+
+def test_other_heads_are_left_to_the_processor():
+    choice = Choice(WIDTH, HEIGHT, 0.3, 0.5, False, 40)
+    assert chooser_for("yolo-end2end", info(None, 300, 38), choice) is None
+    assert chooser_for("detr", info(None, 300, 84), choice) is None
