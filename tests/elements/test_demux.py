@@ -280,3 +280,30 @@ def test_elements_are_finalised_after_use() -> None:
         del pipeline, message
     eventually(lambda: gc.collect() >= 0 and [ref() for ref in gone] == [None] * 20)
     assert counters.read().live_frames == 0
+
+
+@pytest.mark.parametrize("name", ["GRAY8", "I420", "RGB"])
+def test_frames_that_the_mux_scaled_leave_with_the_size_they_have(name: str) -> None:
+    """Behind the demuxer the caps are all that says how a frame's bytes are to be read."""
+    pipeline = Gst.parse_launch(
+        f"videotestsrc num-buffers=3 ! video/x-raw,format={name},width=640,height=480,pixel-aspect-ratio=4/3,"
+        "framerate=5/1 ! m.sink_0 sluicemux name=m batch-size=1 width=64 height=48 ! sluicedemux name=d "
+        "d.src_0 ! videoconvert ! video/x-raw,format=RGBA ! fakesink name=end"
+    )
+    sizes: list[int] = []
+
+    def note(_pad: Gst.Pad, info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:
+        sizes.append(info.get_buffer().get_size())
+        return Gst.PadProbeReturn.OK
+
+    sink = pipeline.get_by_name("end").get_static_pad("sink")
+    sink.add_probe(Gst.PadProbeType.BUFFER, note)
+    pipeline.set_state(Gst.State.PLAYING)
+    message = pipeline.get_bus().timed_pop_filtered(20 * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
+    caps = sink.get_current_caps()
+    pipeline.set_state(Gst.State.NULL)
+    assert message is not None
+    assert message.type == Gst.MessageType.EOS, message.parse_error()
+    assert sizes == [64 * 48 * 4] * 3
+    wanted = "video/x-raw, width=64, height=48, pixel-aspect-ratio=1/1, framerate=5/1"
+    assert caps.is_subset(Gst.Caps.from_string(wanted)), caps.to_string()

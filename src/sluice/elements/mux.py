@@ -312,7 +312,8 @@ class SluiceMux(SourceTaskElement):
             self._announce(entry)
             caps = event.parse_caps()
             self._once("caps", lambda: Gst.Event.new_caps(self._builder.caps(caps)))
-            self.push_event(events.update_caps(entry.number, entry.stream_id, caps))
+            leaving = self._builder.stream_caps(caps)
+            self.push_event(events.update_caps(entry.number, entry.stream_id, leaving))
         elif kind == Gst.EventType.SEGMENT:
             self._announce(entry)
             self._once("segment", mux_input.time_segment)

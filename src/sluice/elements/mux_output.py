@@ -88,6 +88,16 @@ class BatchBuilder:
             f"add `videoconvert ! video/x-raw,format={first_name}` (nvvideoconvert for NVMM) before sink_{number}"
         )
 
+    def stream_caps(self, caps: Gst.Caps) -> Gst.Caps:
+        """Return a stream's caps as its frames go into batches: those it came with, but for the size after scaling."""
+        if self._size is None:
+            return caps
+        scaled = caps.copy()
+        width, height = self._size
+        for field, value in (("width", width), ("height", height), ("pixel-aspect-ratio", Gst.Fraction(1, 1))):
+            scaled.set_value(field, value)
+        return scaled
+
     def scale(self, buffer: Gst.Buffer, format: FrameFormat | None) -> Gst.Buffer:
         """Return a frame in the size the muxer was told, copied only when it has another; else the frame itself."""
         if self._size is None:
