@@ -39,12 +39,9 @@ def test_the_readme_has_its_blocks() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda text: " ".join(text.split()[:3]))
 def test_a_command_runs_as_written(command: str, folder: Path) -> None:
-    run(["bash", "-euo", "pipefail", "-c", command], folder)
-
-
-def test_the_launch_line_prints_its_rate(folder: Path) -> None:
-    (command,) = (text for text in COMMANDS if "gst-launch" in text)
-    assert "current:" in run(["bash", "-euo", "pipefail", "-c", command], folder)
+    printed = run(["bash", "-euo", "pipefail", "-c", command], folder)
+    if "fpsdisplaysink" in command:
+        assert "current:" in printed
 
 
 def test_the_program_of_a_newcomer(folder: Path) -> None:
@@ -52,5 +49,5 @@ def test_the_program_of_a_newcomer(folder: Path) -> None:
     program = PROGRAMS[1].replace("rtsp://cam-1/stream", "test:ball?frames=20").replace("street.mp4", str(clip))
     program = program.replace('model="yolo26n.onnx"', 'model="people", frames=20')
     printed = run([sys.executable, "-c", program], folder)
-    assert "person [" in printed
+    assert "person (" in printed
     assert {path.suffix for path in (folder / "annotated").iterdir()} == {".mp4"}
