@@ -15,6 +15,8 @@ from sluice.contract._native import library
 
 KDL_CPU = 1
 KDL_CUDA = 2
+LEGACY_STREAM = 1
+NO_STREAM = -1
 _MAX_RANK = 3
 
 
@@ -39,11 +41,13 @@ class _TensorRequest(ctypes.Structure):
         ("keep", ctypes.c_uint64),
         ("shape", ctypes.c_int64 * _MAX_RANK),
         ("strides", ctypes.c_int64 * _MAX_RANK),
+        ("stream", ctypes.c_uint64),
         ("ndim", ctypes.c_int32),
         ("device_type", ctypes.c_int32),
         ("device_id", ctypes.c_int32),
         ("read_only", ctypes.c_int32),
         ("versioned", ctypes.c_int32),
+        ("has_stream", ctypes.c_int32),
     )
 
 
@@ -100,12 +104,16 @@ class PlaneTensor:
     ) -> Any:
         """Return a capsule, "dltensor" or, for a consumer of version 1.0 or later, "dltensor_versioned".
 
-        `stream` needs no answer: a frame is complete before it is in a batch.
+        A frame is complete before it is in a batch, so no stream has to wait for it. But a consumer may drop the tensor
+        while its kernels are queued: the memory of a CUDA tensor is kept until `stream` has done them. None is the
+        legacy default stream; with -1 the consumer sees to that itself.
 
         Raises:
-            BufferError: a copy, or another device than the plane's, was asked for.
+            BufferError: a copy, or another device than the plane's, was asked for, or the stream is 0.
         """
-        del stream
+        if self.on_cuda and stream == 0:
+            raise BufferError("stream 0 is ambiguous; right is 1 (the legacy default stream), 2, or a stream's handle")
+        has_stream = self.on_cuda and stream != NO_STREAM
         if copy:
             raise BufferError("a plane is exported as it is; copy the tensor made from it")
         if dl_device is not None and tuple(map(int, dl_device)) != self.__dlpack_device__():
@@ -123,6 +131,8 @@ class PlaneTensor:
             device_id=device_id,
             read_only=not self.writable,
             versioned=versioned,
+            has_stream=has_stream,
+            stream=(LEGACY_STREAM if stream is None else int(stream)) if has_stream else 0,
         )
         tensor = export(ctypes.byref(request))
         return new_capsule(tensor, b"dltensor_versioned" if versioned else b"dltensor", destructor)

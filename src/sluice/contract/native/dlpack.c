@@ -1,7 +1,10 @@
 /* DLPack tensors over planes of surfaces (https://dmlc.github.io/dlpack/latest/c_api.html, version 1.0).
  *
  * A tensor holds a buffer that shares only the batch's memory, never the batch's own GstBuffer, which therefore stays
- * writable downstream. Its deleter is C: it needs no GIL, may run on any thread and after the interpreter has ended. */
+ * writable downstream. Its deleter is C: it needs no GIL, may run on any thread and after the interpreter has ended.
+ * The memory of a CUDA tensor is let go once the stream that it was exported for has done what was queued until then. */
+#include "cuda.h"
+
 #include <gst/gst.h>
 #include <stdint.h>
 #include <string.h>
@@ -46,16 +49,25 @@ typedef struct DLManagedTensorVersioned {
 typedef struct {
   int64_t shape[MAX_RANK], strides[MAX_RANK];
   GstMiniObject *keep;
+  gboolean has_stream;
+  uint64_t stream;
+  int32_t device;
   union {
     DLManagedTensor plain;
     DLManagedTensorVersioned versioned;
   } managed;
 } Export;
 
-static void release(Export *export) {
+static void free_export(void *data) {
+  Export *export = data;
   gst_mini_object_unref(export->keep);
   g_free(export);
   sluice_count_live_tensor(-1);
+}
+
+/* A consumer drops a tensor when its last kernel is queued, not when it is done: the memory is let go behind it. */
+static void release(Export *export) {
+  if (!export->has_stream || !cuda_after(export->device, export->stream, free_export, export)) free_export(export);
 }
 
 static void delete_plain(DLManagedTensor *tensor) { release(tensor->context); }
@@ -66,7 +78,8 @@ typedef struct { /* mirrored by dlpack.py */
   uint64_t data;
   uint64_t keep;
   int64_t shape[MAX_RANK], strides[MAX_RANK];
-  int32_t ndim, device_type, device_id, read_only, versioned;
+  uint64_t stream; /* the consumer's; only looked at if has_stream */
+  int32_t ndim, device_type, device_id, read_only, versioned, has_stream;
 } TensorRequest;
 
 void *sluice_dlpack_export(const TensorRequest *request);
@@ -76,6 +89,9 @@ void *sluice_dlpack_export(const TensorRequest *request) {
   Export *export = g_new0(Export, 1);
   memcpy(export->shape, request->shape, sizeof export->shape);
   memcpy(export->strides, request->strides, sizeof export->strides);
+  export->has_stream = request->has_stream != 0;
+  export->stream = request->stream;
+  export->device = request->device_id;
   export->keep = gst_mini_object_ref((GstMiniObject *)(uintptr_t)request->keep);
   DLTensor tensor = {.data = (void *)(uintptr_t)request->data,
                      .device = {request->device_type, request->device_id},

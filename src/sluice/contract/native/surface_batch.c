@@ -1,7 +1,9 @@
 /* Making batches: of raw frames, of NvBufSurfaces, of a single frame. */
+#include "cuda.h"
 #include "surface.h"
 
-/* The device of a CUDA frame: GstCudaMemory begins {GstMemory; GstCudaContext *}, the context knows its device. */
+/* The device of a CUDA frame, whose pixels are made complete and reachable: GstCudaMemory begins {GstMemory;
+ * GstCudaContext *}, the context knows its device. 0 where the memory is another's. */
 static guint cuda_device_of(GstBuffer *buffer) {
   struct CudaMemory {
     GstMemory memory;
@@ -9,8 +11,11 @@ static guint cuda_device_of(GstBuffer *buffer) {
   } *memory = NULL;
   guint device = 0;
   if (gst_buffer_n_memory(buffer) > 0) memory = (struct CudaMemory *)gst_buffer_peek_memory(buffer, 0);
-  if (memory != NULL && gst_memory_is_type(&memory->memory, "gst.cuda.memory"))
+  if (memory != NULL && gst_memory_is_type(&memory->memory, "gst.cuda.memory")) {
     g_object_get(memory->context, "cuda-device-id", &device, NULL);
+    cuda_open(memory->context, device);
+    cuda_complete(&memory->memory);
+  }
   return device;
 }
 
@@ -68,13 +73,16 @@ gboolean sluice_batch_raw(GstBuffer *out, const RawFrame *frames, guint n, guint
   if (n > capacity) return FAIL("%u frames do not fit in a batch of %u", n, capacity);
   gboolean on_cuda = n > 0 && frames[0].on_cuda;
   guint flags = GST_MAP_READ | (on_cuda ? SLUICE_MAP_CUDA : 0);
-  BatchMemory *batch = batch_memory_new(capacity, n, on_cuda ? NVBUF_MEM_CUDA_DEVICE : NVBUF_MEM_SYSTEM,
-                                        on_cuda ? cuda_device_of(frames[0].buffer) : 0);
+  guint device = on_cuda ? cuda_device_of(frames[0].buffer) : 0;
+  BatchMemory *batch = batch_memory_new(capacity, n, on_cuda ? NVBUF_MEM_CUDA_DEVICE : NVBUF_MEM_SYSTEM, device);
   for (guint i = 0; i < n; i++) {
     const RawFrame *raw = &frames[i];
     char reason[160] = "is in another kind of memory than frame 0: CUDA and system memory do not mix in a batch";
     Frame *frame = NULL;
-    if ((raw->on_cuda != 0) == on_cuda)
+    if (on_cuda && raw->on_cuda && i > 0 && cuda_device_of(raw->buffer) != device)
+      g_snprintf(reason, sizeof reason, "is on GPU %u and frame 0 on GPU %u; a batch is on one GPU",
+                 cuda_device_of(raw->buffer), device);
+    else if ((raw->on_cuda != 0) == on_cuda)
       frame = take_raw_frame(raw, flags, &batch->surface.surfaceList[i], reason, sizeof reason);
     if (frame == NULL) {
       gst_memory_unref(&batch->memory);
