@@ -40,7 +40,7 @@ FAMILIES = (
         for name in ("yolo26n", "yolo12n", "yolo11n", "yolov8n")
         for task in ("seg", "pose", "obb")
     ),
-    *(Family(f"yolo26n-{task}", {"nms": False}) for task in ("seg", "pose", "obb")),
+    *(Family(f"yolo26n-{task}", {"nms": False}, seed=2) for task in ("seg", "pose", "obb")),
 )
 CLASSIFIERS = tuple(Family(f"{name}-cls", size=(224, 224)) for name in ("yolo26n", "yolo11n", "yolov8n"))
 
@@ -94,6 +94,8 @@ def compare(net: ReferenceNet, rgb: np.ndarray, iou: float) -> None:
     expected = net.detections(rgb, confidence, IOU)
     assert len(expected) >= 8
     result = found(net, rgb, confidence)
+    if expected.masks is not None:  # Ultralytics leaves out an object whose mask has no pixel; Sluice keeps its box
+        result = result[frame_masks(result, rgb.shape[1], rgb.shape[0]).any(axis=(1, 2))]
     result = result[pair_up(expected, result, iou)]
     assert np.abs(expected.scores - result.scores).max() < 0.01
     # One pixel of the network's input is this many of the picture.

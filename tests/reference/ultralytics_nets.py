@@ -48,8 +48,8 @@ class ReferenceNet:
     def __init__(self, family: Family, rgb: np.ndarray, folder: Path) -> None:
         self.family = family
         self.rgb = rgb
-        self.onnx = self._export(folder)
         self.yolo = self._build()
+        self.onnx = self.export(folder, "onnx", simplify=False, **family.export)
 
     def raw(self, picture: np.ndarray) -> list[np.ndarray]:
         """The head's outputs for a float32 [1,3,h,w], as the export arranges them."""
@@ -95,14 +95,12 @@ class ReferenceNet:
             yolo.model.end2end = self.family.end_to_end
         return yolo
 
-    def _export(self, folder: Path) -> Path:
-        """The exported file. A model of its own, since exporting changes the model."""
-        folder = folder / str(self.family)
+    def export(self, folder: Path, kind: str, **options: Any) -> Path:
+        """The exported file or folder; Ultralytics exports a copy, and the very same weights stay here."""
+        folder = folder / f"{self.family}-{kind}"
         folder.mkdir()
         with chdir(folder):
-            made = self._build().export(
-                format="onnx", imgsz=list(self.family.size), simplify=False, verbose=False, **self.family.export
-            )
+            made = self.yolo.export(format=kind, imgsz=list(self.family.size), verbose=False, **options)
         return (folder / made).resolve()
 
 
