@@ -1,9 +1,17 @@
 """Frames per second of NVIDIA's decoder alone, and with Sluice behind it, on a machine with an NVIDIA GPU.
 
-Every stream plays the same H.264 or H.265 elementary stream in a loop. Frames are counted by the sinks' own statistics
-(decode alone) or the inference element's counter (with Sluice, where the sink counts batches), between two moments of
-the steady state; no Python of the benchmark runs on the measured path. ``cpu`` lists the threads that used the most
-processor time in between, as a share of one core, so that it shows where the time goes.
+Every stream plays the same H.264 or H.265 elementary stream in a loop. The forms, in the order of the table:
+
+* ``decode``: the decoder, each stream into a sink of its own;
+* ``nothing``: decoder, sluicemux, sluiceinfer with a model that does nothing;
+* ``model``: the same with YOLO26n in half precision (random weights, the 20 best boxes of every frame);
+* ``all``: the same with sluicetracker, sluicemsgconv and sluicemsgbroker (JSON into a file) behind it;
+* ``article``: the article's loop (bench/article.py) in the place of sluiceinfer.
+
+And ``network``: YOLO26n alone, on an input that lies on the GPU, as a CUDA graph. Frames are counted by the sinks' own
+statistics (decode alone), by the inference element's counter, or by the article's element, between two moments of the
+steady state. ``us_per_batch`` is the processor time of every thread per batch, which bounds what it holds the
+interpreter's lock; ``decoder_use`` is nvidia-smi's.
 
     python3 bench/gpu.py CLIP.h264 --streams 1 8 32 --seconds 15 --out result.json
 """
@@ -24,6 +32,8 @@ import gi
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
+
+HERE = Path(__file__).resolve().parent
 
 NOTHING = """
 class Nothing:
@@ -48,13 +58,73 @@ def decode_only(clip: Path, streams: int) -> str:
     return " ".join(f"{source(clip)} ! fakesink name=sink{i} sync=false" for i in range(streams))
 
 
-def with_sluice(clip: Path, streams: int, model: str, in_flight: int) -> str:
-    """Launch text: every stream into one mux, then inference with a model that does nothing."""
+def with_mux(clip: Path, streams: int, behind: str) -> str:
+    """Launch text: every stream into one mux, then what is `behind` it."""
     head = (
-        f"sluicemux name=mux batch-size={streams} batched-push-timeout=33000 ! "
-        f"sluiceinfer name=infer model={model} in-flight={in_flight} ! fakesink name=sink0 sync=false"
+        f"sluicemux name=mux batch-size={streams} batched-push-timeout=33000 ! {behind} ! "
+        "fakesink name=sink0 sync=false"
     )
     return " ".join([head, *(f"{source(clip)} ! mux.sink_{i}" for i in range(streams))])
+
+
+def infer(model: str, in_flight: int, options: str = "") -> str:
+    """Launch text of the inference element."""
+    return f"sluiceinfer name=infer model={model} in-flight={in_flight} {options}"
+
+
+def forms(arguments: argparse.Namespace, streams: int, folder: Path) -> dict[str, str]:
+    """Launch texts by the form's name."""
+    nothing = folder / "nothing_model.py"
+    nothing.write_text(NOTHING)
+    options = f"decoder=yolo-end2end;max_detections=20;prepare={streams};compile={arguments.compile}"
+    yolo = infer(f"{HERE}/yolo26.py:Yolo26n", arguments.in_flight, f'confidence-threshold=0 model-options="{options}"')
+    behind = f"sluicetracker ! sluicemsgconv ! sluicemsgbroker location={folder}/messages.jsonl"
+    return {
+        "decode": decode_only(arguments.clip, streams),
+        "nothing": with_mux(arguments.clip, streams, infer(f"{nothing}:Nothing", arguments.in_flight)),
+        "model": with_mux(arguments.clip, streams, yolo),
+        # The broker ends the line: it is a sink.
+        "all": with_mux(arguments.clip, streams, f"{yolo} ! {behind}").replace(
+            " ! fakesink name=sink0 sync=false", "", 1
+        ),
+        "article": with_mux(arguments.clip, streams, "articleloop name=infer"),
+    }
+
+
+def network_alone(streams: int, seconds: float, compiled: bool) -> dict[str, Any]:
+    """Frames per second of YOLO26n as a CUDA graph on an input of the GPU's."""
+    import torch
+    from yolo26 import Yolo26n
+
+    module: Any = Yolo26n().cuda()
+    if compiled:
+        module = torch.compile(module, dynamic=False)
+    pictures = torch.rand(streams, 3, 640, 640, device="cuda", dtype=torch.float16)
+    with torch.inference_mode():
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                module(pictures)
+        stream.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            module(pictures)
+        torch.cuda.synchronize()
+        batches, started = 0, time.monotonic()
+        while time.monotonic() - started < seconds:
+            for _ in range(10):
+                graph.replay()
+            torch.cuda.synchronize()
+            batches += 10
+        elapsed = time.monotonic() - started
+    frames = batches * streams
+    return {
+        "what": "network",
+        "streams": streams,
+        "frames": frames,
+        "seconds": round(elapsed, 3),
+        "frames_per_second": round(frames / elapsed, 1),
+    }
 
 
 def rendered(pipeline: Gst.Pipeline, streams: int) -> int:
@@ -63,9 +133,13 @@ def rendered(pipeline: Gst.Pipeline, streams: int) -> int:
     return sum(sink.get_property("stats").get_value("rendered") for sink in sinks if sink)
 
 
-def inferred(pipeline: Gst.Pipeline) -> int:
-    """Frames that have been through the model."""
-    return int(pipeline.get_by_name("infer").get_property("stats").get_value("inferred"))
+def counted(pipeline: Gst.Pipeline, streams: int) -> int:
+    """Frames that have been through the whole, or through the model."""
+    element = pipeline.get_by_name("infer")
+    if element is None:
+        return rendered(pipeline, streams)
+    frames = getattr(element, "frames", None)  # the article's element
+    return int(frames if frames is not None else element.get_property("stats").get_value("inferred"))
 
 
 def thread_seconds() -> dict[str, float]:
@@ -99,18 +173,29 @@ def bus_error(pipeline: Gst.Pipeline, seconds: float) -> None:
         sys.exit(f"the pipeline stopped: {text}")
 
 
+def by_element(used: dict[str, float], batches: float) -> dict[str, int]:
+    """Processor microseconds per batch of the busiest threads, those of one name taken together."""
+    together: dict[str, float] = {}
+    for key, seconds in used.items():
+        name = key.rpartition(":")[0].rstrip("0123456789")
+        together[name] = together.get(name, 0.0) + seconds
+    busiest = sorted(together.items(), key=lambda item: -item[1])[:12]
+    return {name: round(seconds / batches * 1e6) for name, seconds in busiest if seconds > 0.01}
+
+
 def measure(name: str, launch: str, streams: int, warm_up: float, seconds: float) -> dict[str, Any]:
-    """Run `launch` and return its steady-state numbers."""
+    """Run `launch` and return its steady-state numbers; the warm-up begins with the first frame counted."""
     pipeline = Gst.parse_launch(launch)
     pipeline.set_state(Gst.State.PLAYING)
+    while not counted(pipeline, streams):
+        bus_error(pipeline, 0.2)
     bus_error(pipeline, warm_up)
-    count = (lambda: inferred(pipeline)) if "sluicemux" in launch else (lambda: rendered(pipeline, streams))
-    frames, started, threads = count(), time.monotonic(), thread_seconds()
+    frames, started, threads = counted(pipeline, streams), time.monotonic(), thread_seconds()
     bus_error(pipeline, seconds / 2)
     decoder = decoder_use()
     bus_error(pipeline, seconds / 2)
-    frames, elapsed = count() - frames, time.monotonic() - started
-    used = {key: (value - threads.get(key, 0.0)) / elapsed for key, value in thread_seconds().items()}
+    frames, elapsed = counted(pipeline, streams) - frames, time.monotonic() - started
+    used = {key: value - threads.get(key, 0.0) for key, value in thread_seconds().items()}
     busiest = sorted(used.items(), key=lambda item: -item[1])[:8]
     result: dict[str, Any] = {
         "what": name,
@@ -119,12 +204,13 @@ def measure(name: str, launch: str, streams: int, warm_up: float, seconds: float
         "seconds": round(elapsed, 3),
         "frames_per_second": round(frames / elapsed, 1),
         "decoder_use": decoder,
-        "cpu_cores": round(sum(used.values()), 2),
-        "cpu": {key: round(value, 2) for key, value in busiest},
+        "cpu_cores": round(sum(used.values()) / elapsed, 2),
+        "cpu": {key: round(value / elapsed, 2) for key, value in busiest},
+        "us_per_batch": by_element(used, max(frames / streams, 1)),
     }
-    if "sluicemux" in launch:
-        result["batches"] = rendered(pipeline, 1)
-        result["infer"] = pipeline.get_by_name("infer").get_property("stats").to_string()
+    element = pipeline.get_by_name("infer")
+    if element is not None and name != "article":
+        result["infer"] = element.get_property("stats").to_string()
     pipeline.set_state(Gst.State.NULL)
     return result
 
@@ -134,34 +220,50 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clip", type=Path)
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--forms", nargs="+", default=["decode", "nothing", "network", "model", "all", "article"])
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--warm-up", type=float, default=5.0)
-    parser.add_argument("--in-flight", type=int, default=2)
+    parser.add_argument("--in-flight", type=int, default=4)
+    parser.add_argument("--compile", action="store_true", help="compile the network with torch.compile")
     parser.add_argument("--out", type=Path, default=Path("gpu.json"))
     arguments = parser.parse_args()
     Gst.init(None)
     import sluice.elements
 
     sluice.elements.register_all()
-    model = arguments.out.with_name("nothing_model.py")
-    model.write_text(NOTHING)
+    if "article" in arguments.forms:
+        import article
+
+        article.register()
     results: list[dict[str, Any]] = []
     for streams in arguments.streams:
-        forms = {
-            "decode": decode_only(arguments.clip, streams),
-            "decode, sluicemux, sluiceinfer": with_sluice(
-                arguments.clip, streams, f"{model}:Nothing", arguments.in_flight
-            ),
-        }
-        for name, launch in forms.items():
-            results.append(measure(name, launch, streams, arguments.warm_up, arguments.seconds))
+        launch = forms(arguments, streams, arguments.out.resolve().parent)
+        for name in arguments.forms:
+            if name == "network":
+                results.append(network_alone(streams, arguments.seconds / 3, arguments.compile))
+            else:
+                results.append(measure(name, launch[name], streams, arguments.warm_up, arguments.seconds))
             print(json.dumps(results[-1]), flush=True)
-            report = {
-                "clip": arguments.clip.name,
-                "machine": platform.processor() or platform.machine(),
-                "runs": results,
-            }
-            arguments.out.write_text(json.dumps(report, indent=1))
+            arguments.out.write_text(json.dumps(report(arguments, results), indent=1))
+
+
+def report(arguments: argparse.Namespace, results: list[dict[str, Any]]) -> dict[str, Any]:
+    """The file's content: the machine, how it was measured, and every run."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        gpu = subprocess.run(query, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError) as error:
+        gpu = f"unknown: {error}"
+    return {
+        "clip": arguments.clip.name,
+        "gpu": gpu,
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "gstreamer": Gst.version_string(),
+        "in_flight": arguments.in_flight,
+        "compiled": arguments.compile,
+        "runs": results,
+    }
 
 
 if __name__ == "__main__":

@@ -1,20 +1,25 @@
-"""Where the GPU code runs: on the GPU if there is one, else in Triton's interpreter on the processor, by name."""
+"""Where the GPU code runs: on the GPU if there is one, else in Triton's interpreter on the processor."""
 
 from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "models"))  # the surfaces of its tests
 
-torch = pytest.importorskip("torch", reason="the GPU path needs torch")
-ON_GPU = torch.cuda.is_available()
+ON_GPU = False
+if find_spec("torch") is not None:
+    import torch
+
+    import sluice.models.gpu  # noqa: F401 - binds torch's C++ modules to one unwinder
+
+    ON_GPU = torch.cuda.is_available()
 if not ON_GPU:
     os.environ.setdefault("TRITON_INTERPRET", "1")  # before triton is imported: a kernel is wrapped when it is defined
-pytest.importorskip("triton", reason="the GPU path needs triton")
 
 
 @pytest.fixture
@@ -29,3 +34,12 @@ def gpu():
     if not ON_GPU:
         pytest.skip("needs an NVIDIA GPU")
     return torch.device("cuda:0")
+
+
+@pytest.fixture
+def clip(gpu):
+    """An H.264 elementary stream for the decoders."""
+    path = os.environ.get("SLUICE_GPU_CLIP")
+    if not path:
+        pytest.skip("needs an H.264 elementary stream, named by SLUICE_GPU_CLIP")
+    return path

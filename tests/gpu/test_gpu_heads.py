@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
+
+torch = pytest.importorskip("torch", reason="the GPU path needs torch")
+pytest.importorskip("triton", reason="the GPU path needs triton")
 
 from sluice.models.arrays import nms_indices
 from sluice.models.decoders import DECODERS

@@ -1,0 +1,111 @@
+"""The engine on a real GPU: graphs, batches in flight, and memory that is let go behind the stream."""
+
+from __future__ import annotations
+
+import time
+
+import gi
+import numpy as np
+import pytest
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
+torch = pytest.importorskip("torch", reason="the GPU path needs torch")
+pytest.importorskip("triton", reason="the GPU path needs triton")
+
+from array_surfaces import noise
+from device_surfaces import DeviceSurface
+from seeing_models import Boxes
+
+from sluice.contract import counters, gstref
+from sluice.contract.dlpack import Hold, PlaneTensor
+from sluice.models.gpu.engine import Engine
+from sluice.models.gpu.heads import Choice, end_to_end
+from sluice.models.gpu.preprocess import letterbox, new_input
+from sluice.models.gpu.table import ROW, TableWriter
+from sluice.models.preprocess import Preprocessing
+
+SPEC = Preprocessing(64, 48)
+CHOICE = Choice(64, 48, 0.0, 0.5, False, most=3)
+
+
+def surfaces(count, gpu, seed=0):
+    kinds = [("NV12", 150, 91), ("RGBA", 33, 77), ("I420", 64, 48), ("NV12", 200, 20)]
+    return [DeviceSurface(noise(*kinds[i % 4], seed=seed + i), kinds[i % 4][0], gpu) for i in range(count)]
+
+
+def engine(gpu, module, **more):
+    return Engine(lambda pictures: [module(pictures)], SPEC, gpu, choose=lambda o: end_to_end(o, CHOICE), **more)
+
+
+def eager(module, batch, gpu):
+    """The same without engine, graph or padding."""
+    table = np.zeros((len(batch), ROW), np.int64)
+    TableWriter(SPEC, 0).write(table, batch)
+    pictures = new_input(SPEC, len(batch), gpu)
+    letterbox(torch.from_numpy(table).to(gpu), pictures, SPEC)
+    with torch.inference_mode():
+        return end_to_end([module(pictures)], CHOICE).cpu().numpy()
+
+
+@pytest.mark.parametrize("graphs", [True, False])
+def test_batches_in_flight_do_not_mix(gpu, graphs):
+    module = Boxes().to(gpu)
+    runs = engine(gpu, module, graphs=graphs)
+    batches = [surfaces(count, gpu, seed=10 * i) for i, count in enumerate((3, 8, 1, 5, 3, 7))]
+    begun = [runs.begin(batch) for batch in batches]
+    for batch, part in zip(batches, begun, strict=True):
+        found = part.finish()
+        np.testing.assert_allclose(found.arrays[0], eager(module, batch, gpu), atol=1e-5)
+        assert [(box.frame_width, box.frame_height) for box in found.boxes] == [(s.width, s.height) for s in batch]
+    assert all((plan.graph is not None) == graphs for plan in runs._plans.values())
+    runs.close()
+
+
+def test_a_network_that_no_graph_can_hold_runs_without(gpu, caplog):
+    module = Boxes().to(gpu)
+
+    def asks(pictures):
+        assert float(pictures.sum()) != float("inf")  # a look at a value
+        return [module(pictures)]
+
+    runs = Engine(asks, SPEC, gpu, choose=lambda o: end_to_end(o, CHOICE))
+    batch = surfaces(4, gpu)
+    np.testing.assert_allclose(runs.begin(batch).finish().arrays[0], eager(module, batch, gpu), atol=1e-5)
+    np.testing.assert_allclose(runs.begin(batch).finish().arrays[0], eager(module, batch, gpu), atol=1e-5)
+    assert "cannot be captured" in caplog.text
+    runs.close()
+
+
+def test_a_finished_batch_is_ready(gpu):
+    runs = engine(gpu, Boxes().to(gpu))
+    part = runs.begin(surfaces(2, gpu))
+    torch.cuda.synchronize()
+    assert part.ready()
+    part.finish()
+    runs.close()
+
+
+@pytest.mark.parametrize("stream", ["own", "default"])
+def test_memory_of_a_dropped_tensor_stays_until_its_stream_is_done(gpu, stream):
+    memory = torch.zeros(64, 64, dtype=torch.uint8, device=gpu)
+    holder = Gst.Buffer.new()
+    torch.cuda.synchronize()
+    before = counters.live_tensors()
+    used = torch.cuda.Stream(gpu) if stream == "own" else torch.cuda.default_stream(gpu)
+    with torch.cuda.stream(used):
+        plane = PlaneTensor(
+            Hold(gstref.ref(gstref.address(holder))), memory.data_ptr(), (64, 64), (64, 1), True, 0, False
+        )
+        tensor = torch.from_dlpack(plane)
+        torch.cuda._sleep(1_000_000_000)
+        tensor.sum()
+        del tensor
+        assert counters.live_tensors() == before + 1
+        assert not used.query()
+    used.synchronize()
+    end = time.monotonic() + 5
+    while counters.live_tensors() != before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert counters.live_tensors() == before
