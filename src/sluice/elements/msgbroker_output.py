@@ -93,14 +93,14 @@ class Output:
         )
 
     def require_connection(self) -> None:
-        """Wait for the first connection, a moment longer than it may take.
+        """Wait for the first attempt to connect.
 
         Raises:
             SluiceError: there is none, with the reason.
         """
         if self.delivery is None:
             return
-        problem = self.delivery.wait_connected(self._connect_timeout + _START_MARGIN)
+        problem = self.delivery.wait_connected(self._connect_timeout + _START_MARGIN, attempts=False)
         if problem is not None:
             raise SluiceError(f"{self.shown} cannot be reached, and start-policy is fail: {problem}")
 

@@ -18,6 +18,8 @@ from sluice.errors import ConfigurationError
 _OVERHEAD = 48
 """Bytes counted for a message beside its payload: row, page and index."""
 
+_WORTH_GIVING_BACK = 1 << 20  # bytes; a smaller file keeps its free pages for the next messages
+
 _LOCK_PATIENCE = 2.0  # seconds; a process that has just been killed lets go at once
 
 _SCHEMA = """
@@ -79,6 +81,7 @@ class Spool:
         self.origin: str = run("SELECT name FROM origin").fetchone()[0]
         count, size = run("SELECT COUNT(*), COALESCE(SUM(LENGTH(payload)), 0) FROM message").fetchone()
         self._count, self._size = int(count), int(size + count * _OVERHEAD)
+        self._peak = self._size
 
     def __len__(self) -> int:
         """How many messages are here."""
@@ -104,6 +107,7 @@ class Spool:
                 self._db.executemany("INSERT INTO message(payload) VALUES (?)", ((message,) for message in messages))
             self._count += len(messages)
             self._size += sum(map(len, messages)) + len(messages) * _OVERHEAD
+            self._peak = max(self._peak, self._size)
 
     def first(self, most: int, most_bytes: int) -> list[tuple[int, bytes]]:
         """Return number and bytes of the oldest messages, at least one if there is any; they are now in flight."""
@@ -123,8 +127,10 @@ class Spool:
         with self._lock:
             self._in_flight = 0
             self._delete("id <= ?", (upto,))
-            if not self._count:
-                self._db.execute("PRAGMA incremental_vacuum")
+            if not self._count and self._peak > _WORTH_GIVING_BACK:
+                # As a script, since execute() would take one step, which gives one page back.
+                self._db.executescript("PRAGMA incremental_vacuum")
+                self._peak = 0
 
     def land(self) -> None:
         """Say that nothing is in flight any more, though nothing was removed."""

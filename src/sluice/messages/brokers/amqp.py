@@ -6,12 +6,12 @@ confirms is under way at once; pika's blocking connection would wait for each.
 
 from __future__ import annotations
 
-import ssl
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from sluice.messages.brokers.endpoint import Endpoint
+from sluice.messages.brokers.tls import tls_context
 from sluice.messages.brokers.transport import Message, TransportError, client_library
 
 _PERSISTENT = 2
@@ -39,12 +39,8 @@ class AmqpTransport:
 
     def _make_parameters(self) -> Any:
         endpoint, options, library = self._endpoint, self._endpoint.options, self._library
-        tls = None
-        if endpoint.flag("enable-tls"):
-            context = ssl.create_default_context(cafile=options["tls-cafile"] or None)
-            if options["tls-certfile"]:
-                context.load_cert_chain(options["tls-certfile"], options["tls-keyfile"])
-            tls = library.SSLOptions(context, endpoint.host)
+        context = tls_context(endpoint)
+        tls = None if context is None else library.SSLOptions(context, endpoint.host)
         timeout = endpoint.number("connect-timeout")
         return library.ConnectionParameters(
             endpoint.host,

@@ -25,7 +25,7 @@ _MOST = 128
 
 _MOST_BYTES = 1 << 20
 _HEARTBEAT = 1.0  # seconds between calls of Transport.idle
-_FIRST_WAIT, _LONGEST_WAIT = 0.25, 10.0  # seconds between attempts to connect; doubled each time
+_FIRST_WAIT, _LONGEST_WAIT = 0.25, 5.0  # seconds between attempts to connect; doubled each time
 _HURRY = 1.0  # seconds for acknowledgements at a stop
 
 
@@ -112,10 +112,20 @@ class Delivery:
             self._overflow = overflow
             self._changed.notify_all()
 
-    def wait_connected(self, timeout: float | None = None) -> str | None:
-        """Wait for a connection; return None when there is one, else why there is none (also after `release`)."""
+    def wait_connected(self, timeout: float | None = None, *, attempts: bool = True) -> str | None:
+        """Wait for a connection; return None when there is one, else why there is none (also after `release`).
+
+        Args:
+            timeout: seconds; None waits for as long as it takes.
+            attempts: wait for further attempts when one fails.
+        """
+
+        def known() -> bool:
+            failed = bool(self._last_problem) and not attempts
+            return self._connected or failed or self._released or self._stopping
+
         with self._changed:
-            self._changed.wait_for(lambda: self._connected or self._released or self._stopping, timeout)
+            self._changed.wait_for(known, timeout)
             return None if self._connected else self._last_problem or "no answer"
 
     def release(self) -> None:

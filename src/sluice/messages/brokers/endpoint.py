@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from sluice.errors import ConfigurationError
 from sluice.messages.brokers.options import COMMON, PROTOCOLS, Option
@@ -55,7 +55,7 @@ class Endpoint:
         """The endpoint for people, without user, password or query."""
         if self.protocol == "http":
             parts = urlsplit(self.options["url"])
-            return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+            return f"{parts.scheme}://{parts.netloc}{parts.path}"
         return f"{self.protocol}://{','.join(self.hosts)}/{self.topic}"
 
     def number(self, name: str, least: float = 0) -> float:
@@ -88,8 +88,7 @@ class Endpoint:
         known = {**COMMON, **PROTOCOLS[self.protocol].options}
         secrets = [value for name, value in self.options.items() if known[name].secret and value]
         if self.protocol == "http":
-            parts = urlsplit(self.options["url"])
-            secrets += [part for part in (parts.query, parts.password) if part]
+            secrets += list(filter(None, [urlsplit(self.options["url"]).query]))
         for secret in [*secrets, *(value for text in secrets for value in _values_of_settings(text))]:
             text = text.replace(secret, _HIDDEN)
         return text
@@ -137,8 +136,6 @@ def from_url(url: str, topic: str = "", config: str = "") -> Endpoint:
             f"{scheme}:// is no scheme of a message broker; known are {', '.join(sorted(_SCHEMES))} and file"
         )
     given = _read_config(config, protocol)
-    if protocol == "http":
-        return _finish(protocol, (), "", {**given, "url": url})
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -146,6 +143,9 @@ def from_url(url: str, topic: str = "", config: str = "") -> Endpoint:
     login, _, hosts = parts.netloc.rpartition("@")
     user, _, password = login.partition(":")
     given |= {name: unquote(text) for name, text in (("username", user), ("password", password)) if text}
+    if protocol == "http":
+        given["enable-tls"] = "1" if scheme == "https" else "0"
+        return _finish(protocol, (), "", {**given, "url": urlunsplit(parts._replace(netloc=hosts))})
     given |= _checked(dict(parse_qsl(parts.query, keep_blank_values=True)), protocol, "the URL")
     if scheme != protocol:
         given["enable-tls"] = "1"
@@ -169,8 +169,10 @@ def from_properties(protocol: str, conn_str: str, topic: str = "", config: str =
         return from_url(conn_str, topic, config)
     given = _read_config(config, protocol)
     if protocol == "http":
-        return _finish(protocol, (), "", given)
-    host, port, *more = [part.strip() for part in conn_str.split(";")] if conn_str else ["", ""]
+        return from_url(given.get("url", ""), config=config) if given.get("url") else _finish(protocol, (), "", given)
+    parts = [part.strip() for part in conn_str.split(";")]
+    host, port = (parts + [""])[:2]
+    more = parts[2:]
     host, port = host or given.get("hostname", ""), port or given.get("port", "")
     if not host or not port:
         raise ConfigurationError(f"conn-str is {hide_secrets(conn_str)!r}; it is host;port, or host;port;topic")

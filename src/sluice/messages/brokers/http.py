@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from sluice.messages.brokers.endpoint import Endpoint
+from sluice.messages.brokers.tls import tls_context
 from sluice.messages.brokers.transport import Message, TransportError, client_library
 
 # Answers that are about this one message: it is malformed, too large or not what the server takes.
@@ -24,29 +25,26 @@ class HttpTransport:
         """
         self._library: Any = client_library("urllib3", "http", "urllib3")
         self._endpoint = endpoint
-        options, parts = endpoint.options, urlsplit(endpoint.options["url"])
-        login, _, host = parts.netloc.rpartition("@")
-        self._url = urlunsplit(parts._replace(netloc=host))
+        options = endpoint.options
+        self._url = options["url"]
+        self._tls = tls_context(endpoint)
         self._headers = {"Content-Type": options["content-type"]}
-        if not login and options["username"]:
+        if options["username"]:
             login = f"{options['username']}:{options['password']}"
-        if login:
             self._headers |= self._library.make_headers(basic_auth=login)
         if options["authorization"]:
             self._headers["Authorization"] = options["authorization"]
         self._pool: Any = None
 
     def connect(self) -> None:
-        options, library = self._endpoint.options, self._library
+        library = self._library
         seconds = self._endpoint.number
         self._pool = library.PoolManager(
             num_pools=1,
             maxsize=1,
             retries=False,
             timeout=library.Timeout(connect=seconds("connect-timeout"), read=seconds("ack-timeout")),
-            ca_certs=options["tls-cafile"] or None,
-            cert_file=options["tls-certfile"] or None,
-            key_file=options["tls-keyfile"] or None,
+            ssl_context=self._tls,
         )
         # A webhook has no greeting; that something listens there is what can be known.
         with library.util.connection.create_connection(self._address(), seconds("connect-timeout")):

@@ -10,6 +10,7 @@ from typing import Any
 
 from sluice.errors import ConfigurationError
 from sluice.messages.brokers.endpoint import Endpoint
+from sluice.messages.brokers.tls import tls_context
 from sluice.messages.brokers.transport import Message, TransportError, client_library
 
 _REFUSAL = 0x80
@@ -38,17 +39,19 @@ class MqttTransport:
         if options["qos"] not in ("1", "2"):
             raise ConfigurationError(f"qos is {options['qos']!r}; it is 1 or 2, since 0 acknowledges nothing")
         self._five = options["version"] == "5"
+        self._tls = tls_context(endpoint)
         self._keep_alive = int(endpoint.number("keep-alive", 1))
         self._name = options["client-id"] or f"sluice-{uuid.uuid4().hex[:16]}"
         self._changed = threading.Condition()
         self._answers: dict[int, int] = {}
         self._state: str | None = None  # why there is no connection; "": there is one, None: not known yet
-        self._largest = _LARGEST
+        self._problem = ""
+        self._largest, self._window = _LARGEST, _IN_FLIGHT
         self._client: Any = None
 
     def connect(self) -> None:
         client = self._client = self._make_client()
-        self._state, self._answers = None, {}
+        self._state, self._answers, self._problem = None, {}, ""
         client.connect_timeout = timeout = self._endpoint.number("connect-timeout")
         client.connect(self._endpoint.host, self._endpoint.port, self._keep_alive)
         client.loop_start()
@@ -65,35 +68,59 @@ class MqttTransport:
         )
         if options["username"]:
             client.username_pw_set(options["username"], options["password"] or None)
-        if self._endpoint.flag("enable-tls"):
-            client.tls_set(
-                options["tls-cafile"] or options["tls-capath"] or None,
-                options["tls-certfile"] or None,
-                options["tls-keyfile"] or None,
-            )
+        if self._tls is not None:
+            client.tls_set_context(self._tls)
         client.max_inflight_messages_set(_IN_FLIGHT)
         client.on_connect, client.on_disconnect, client.on_publish = self._on_connect, self._on_lost, self._on_answer
         return client
 
     def send(self, batch: Sequence[Message]) -> list[str | None]:
-        fitting = next((place for place, message in enumerate(batch) if self._too_large(message)), len(batch))
-        if not fitting:
-            return [f"a message of {len(batch[0].payload)} bytes is larger than the broker takes"]
-        client, qos = self._client, int(self._endpoint.options["qos"])
-        numbers = [
-            client.publish(self._endpoint.topic, message.payload, qos, properties=self._properties(message)).mid
-            for message in batch[:fitting]
-        ]
+        answers: list[str | None] = []
+        # paho keeps _IN_FLIGHT of a batch under way; a broker that takes fewer gets fewer at once.
+        step = len(batch) if self._window >= _IN_FLIGHT else self._window
+        while len(answers) < len(batch) and not self._problem:
+            some = batch[len(answers) : len(answers) + step]
+            answers += self._in_order(
+                some, self._publish([message for message in some if not self._too_large(message)])
+            )
+        if not answers:
+            raise TransportError(self._problem)
+        return answers
+
+    def _publish(self, messages: Sequence[Message]) -> dict[str, int]:
+        """Publish messages and wait; return the reason code of each that has an answer, by message id."""
+        client, topic, qos = self._client, self._endpoint.topic, int(self._endpoint.options["qos"])
+        numbers = {
+            client.publish(topic, message.payload, qos, properties=self._properties(message)).mid: message.id
+            for message in messages
+        }
         with self._changed:
             seen = -1
-            while self._state == "" and len(self._answers) < len(numbers) and seen < len(self._answers):
+            while self._state == "" and seen < len(self._answers) < len(numbers):
                 seen = len(self._answers)
                 self._changed.wait_for(
                     lambda: self._state != "" or len(self._answers) > seen,  # noqa: B023 - called at once
                     self._endpoint.number("ack-timeout"),
                 )
             answers, self._answers = self._answers, {}
-        return _in_order([answers.get(number) for number in numbers])
+        return {numbers[number]: code for number, code in answers.items() if number in numbers}
+
+    def _in_order(self, batch: Sequence[Message], codes: dict[str, int]) -> list[str | None]:
+        """Return the answers up to the first message that has none, or was refused for another reason than itself."""
+        answers: list[str | None] = []
+        for message in batch:
+            code = codes.get(message.id)
+            if self._too_large(message):
+                answers.append(f"a message of {len(message.payload)} bytes is larger than the broker takes")
+            elif code in _FOR_GOOD:
+                answers.append(f"the broker refuses a message with reason code {code:#x}")
+            elif code is None or code >= _REFUSAL:
+                refusal = f"the broker refuses messages with reason code {code:#x}" if code else ""
+                self._problem = refusal or self._state or "the broker does not acknowledge"
+                break
+            else:
+                answers.append(None)
+        return answers
 
     def _too_large(self, message: Message) -> bool:
         return len(message.payload) + len(self._endpoint.topic) + _HEADER > self._largest
@@ -121,9 +148,8 @@ class MqttTransport:
 
     # On the client's own thread
 
-    def _on_connect(self, client: Any, _data: Any, _flags: Any, reason: Any, properties: Any) -> None:
-        most = getattr(properties, "ReceiveMaximum", _IN_FLIGHT)
-        client.max_inflight_messages_set(min(most, _IN_FLIGHT))
+    def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, properties: Any) -> None:
+        self._window = getattr(properties, "ReceiveMaximum", _IN_FLIGHT)
         self._largest = getattr(properties, "MaximumPacketSize", _LARGEST)
         self._tell(f"the broker refuses the connection: {reason}" if reason.is_failure else "")
 
@@ -139,21 +165,3 @@ class MqttTransport:
         with self._changed:
             self._answers[number] = reason.value
             self._changed.notify_all()
-
-
-def _in_order(codes: list[int | None]) -> list[str | None]:
-    """Return the answers up to the first message without one.
-
-    Raises:
-        TransportError: the first of them is a refusal that is not about the message itself.
-    """
-    answers: list[str | None] = []
-    for code in codes:
-        if code is None:
-            break
-        if code >= _REFUSAL and code not in _FOR_GOOD:
-            if answers:
-                break
-            raise TransportError(f"the broker refuses messages with reason code {code:#x}")
-        answers.append(None if code < _REFUSAL else f"the broker refuses a message with reason code {code:#x}")
-    return answers

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
 from sluice.messages.brokers.endpoint import Endpoint
+from sluice.messages.brokers.tls import tls_context
 from sluice.messages.brokers.transport import Message, TransportError, client_library
 
 _ROUND = 0.02  # seconds for pings and pongs in `idle`
@@ -27,7 +27,7 @@ class NatsTransport:
         """
         self._library: Any = client_library("nats", "nats", "nats-py")
         self._endpoint = endpoint
-        self._tls = endpoint.flag("enable-tls")
+        self._tls = tls_context(endpoint)
         self._problem = ""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lost = asyncio.Event()
@@ -52,7 +52,7 @@ class NatsTransport:
             user=options["username"] or None,
             password=options["password"] or None,
             token=options["token"] or None,
-            tls=self._context() if self._tls else None,
+            tls=self._tls,
         )
         self._stream = self._client.jetstream(timeout=timeout)
         await self._check_stream()
@@ -71,36 +71,23 @@ class NatsTransport:
                 ) from None
             await self._stream.add_stream(name=name, subjects=[topic])
 
-    def _context(self) -> ssl.SSLContext:
-        options = self._endpoint.options
-        context = ssl.create_default_context(cafile=options["tls-cafile"] or None)
-        if options["tls-certfile"]:
-            context.load_cert_chain(options["tls-certfile"], options["tls-keyfile"])
-        return context
-
     def send(self, batch: Sequence[Message]) -> list[str | None]:
-        largest = self._client.max_payload - _HEADER
-        fitting = next((i for i, message in enumerate(batch) if len(message.payload) > largest), len(batch))
-        if not fitting:
-            return [f"a message of {len(batch[0].payload)} bytes is larger than the server takes ({largest})"]
-        answers: list[str | None] = self._run(self._send(batch[:fitting]), None)
+        answers: list[str | None] = self._run(self._send(batch), None)
         return answers
 
     async def _send(self, batch: Sequence[Message]) -> list[str | None]:
-        futures = [
-            await self._stream.publish_async(self._endpoint.topic, message.payload, headers={"Nats-Msg-Id": message.id})
-            for message in batch
-        ]
+        futures = [await self._publish(message) for message in batch]
         lost = asyncio.ensure_future(self._lost.wait())
         answers: list[str | None] = []
         for future in futures:
             timeout = self._endpoint.number("ack-timeout")
             await asyncio.wait({future, lost}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            if not future.done() or future.exception() is not None:
-                error = future.exception() if future.done() else None
-                self._problem = self._problem or str(error or "the server does not acknowledge")
+            error = future.exception() if future.done() else TimeoutError("the server does not acknowledge")
+            if error is not None:
+                self._problem = self._problem or str(error)
                 break
-            answers.append(None)
+            answer = future.result()
+            answers.append(answer if isinstance(answer, str) else None)
         lost.cancel()
         for future in futures[len(answers) :]:
             # Answers that nobody waits for any more: the connection is about to be closed.
@@ -108,6 +95,18 @@ class NatsTransport:
         if not answers:
             raise TransportError(self._problem)
         return answers
+
+    async def _publish(self, message: Message) -> asyncio.Future[Any]:
+        """Publish a message; its answer is text if the server will never take it."""
+        largest = self._client.max_payload - _HEADER
+        if len(message.payload) > largest:
+            refused: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            refused.set_result(f"a message of {len(message.payload)} bytes is larger than the server takes ({largest})")
+            return refused
+        published: asyncio.Future[Any] = await self._stream.publish_async(
+            self._endpoint.topic, message.payload, headers={"Nats-Msg-Id": message.id}
+        )
+        return published
 
     def idle(self) -> None:
         self._run(asyncio.sleep(_ROUND), None)

@@ -1,0 +1,190 @@
+"""sluicemsgbroker with a broker: nvmsgbroker's properties, the start policies, the end, and the video that goes on."""
+
+import json
+import socket
+
+import pytest
+
+from elements.batch_feed import Feed, Given, Gst
+from messages.brokers.servers import TOPIC, Redis, free_port, wait_for
+from sluice import elements
+
+PERSON = [10.0, 8.0, 20.0, 30.0, 0.875]
+CHAIN = "sluicemsgconv ! sluicemsgbroker name=b"
+
+
+@pytest.fixture
+def redis(tmp_path):
+    server = Redis(tmp_path)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch, tmp_path):
+    """No test leaves anything in the user's folder."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def stats(feed):
+    structure = feed.get("b").get_property("stats")
+    return {structure.nth_field_name(n): structure.get_value(structure.nth_field_name(n)) for n in range(8)}
+
+
+def frames(server):
+    return [json.loads(payload)["frame"] for _, payload in server.read()]
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        "proto-lib=/opt/nvidia/lib/libnvds_redis_proto.so conn-str=127.0.0.1;{port} topic=detections new-api=true",
+        "proto=redis conn-str=127.0.0.1;{port};detections sleep-time=10",
+        "location=redis://127.0.0.1:{port}/detections",
+        "location=redis://127.0.0.1:{port}/other topic=detections spool=none",
+        "conn-str=redis://127.0.0.1:{port}/detections",
+    ],
+)
+def test_every_way_to_name_a_broker(redis, properties):
+    with Feed(f"{CHAIN} {properties.format(port=redis.port)}") as feed:
+        for number in range(20):
+            feed.push(Given([PERSON], number=number))
+        assert feed.end().type == Gst.MessageType.EOS
+        assert frames(redis) == list(range(20))
+        counted = stats(feed)
+    assert counted == {
+        "queued": 20,
+        "written": 20,
+        "sent": 20,
+        "acknowledged": 20,
+        "spooled": 0,
+        "dropped": 0,
+        "failed": 0,
+        "reconnects": 0,
+    }
+
+
+def test_a_broker_that_comes_later_gets_everything(redis, tmp_path):
+    redis.stop()
+    with Feed(f"{CHAIN} location={redis.url}") as feed:
+        for number in range(20):
+            feed.push(Given([PERSON], number=number))
+        warning = feed.message(Gst.MessageType.WARNING).parse_warning()[0].message
+        assert warning.startswith(f"redis://127.0.0.1:{redis.port}/{TOPIC}: ")
+        assert warning.endswith("; messages are kept and sent later, the video goes on")
+        wait_for(lambda: stats(feed)["spooled"] == 20)
+        redis.start()
+        assert feed.end().type == Gst.MessageType.EOS
+        assert frames(redis) == list(range(20))
+
+
+def test_what_the_end_leaves_is_sent_by_the_next_run(redis, tmp_path):
+    redis.stop()
+    with Feed(f"{CHAIN} location={redis.url} eos-timeout=0") as feed:
+        feed.push(Given([PERSON], number=0))
+        feed.source.end_of_stream()
+        texts = []
+        while not any("1 messages are not acknowledged yet; they stay in" in text for text in texts):
+            texts.append(feed.message(Gst.MessageType.WARNING).parse_warning()[0].message)
+        assert feed.message(Gst.MessageType.EOS).type == Gst.MessageType.EOS
+    redis.start()
+    with Feed(f"{CHAIN} location={redis.url}") as feed:
+        feed.push(Given([PERSON], number=1))
+        assert feed.end().type == Gst.MessageType.EOS
+        assert frames(redis) == [0, 1]
+        assert (stats(feed)["queued"], stats(feed)["acknowledged"]) == (1, 2)
+
+
+@pytest.fixture
+def silent():
+    """The port of a server that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_the_video_goes_on_before_a_broker_that_hangs(silent):
+    with Feed(f"{CHAIN} location=redis://127.0.0.1:{silent}/t eos-timeout=0", live=True) as feed:
+        for number in range(300):
+            feed.push(Given([PERSON], number=number))
+        wait_for(lambda: stats(feed)["spooled"] == 300)
+        assert stats(feed)["acknowledged"] == 0
+    assert stats(feed)["spooled"] == 300
+
+
+def test_a_full_spool_of_a_live_source_drops_the_oldest(silent):
+    chain = f"{CHAIN} location=redis://127.0.0.1:{silent}/t eos-timeout=0 spool-size=65536"
+    with Feed(chain, live=True) as feed:
+        for number in range(100):
+            feed.push(Given([PERSON] * 50, number=number))
+        wait_for(lambda: stats(feed)["spooled"] + stats(feed)["dropped"] == 100)
+        assert stats(feed)["dropped"] > 0
+
+
+def test_start_policy_fail_is_an_error_that_says_why():
+    port = free_port()
+    feed = Feed(f"{CHAIN} location=redis://127.0.0.1:{port}/t start-policy=fail")
+    assert feed.pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE
+    text = feed.error()
+    assert f"redis://127.0.0.1:{port}/t cannot be reached, and start-policy is fail: " in text
+    assert "refused" in text
+    feed.pipeline.set_state(Gst.State.NULL)
+
+
+def test_start_policy_fail_starts_where_the_broker_is(redis):
+    with Feed(f"{CHAIN} location={redis.url} start-policy=fail") as feed:
+        feed.push(Given([PERSON]))
+        assert feed.end().type == Gst.MessageType.EOS
+
+
+def test_start_policy_wait_holds_the_first_frame_until_the_broker_is_there(redis):
+    redis.stop()
+    with Feed(f"queue ! {CHAIN} location={redis.url} start-policy=wait") as feed:
+        for number in range(3):
+            feed.send(Given([PERSON], number=number))
+        assert feed.message(Gst.MessageType.WARNING) is not None
+        assert feed.sink.try_pull_sample(0.5 * Gst.SECOND) is None
+        redis.start()
+        for _ in range(3):
+            assert feed.sink.try_pull_sample(20 * Gst.SECOND) is not None
+        assert feed.end().type == Gst.MessageType.EOS
+        assert frames(redis) == [0, 1, 2]
+
+
+def test_a_stop_ends_the_wait_for_the_broker():
+    feed = Feed(f"queue ! {CHAIN} location=redis://127.0.0.1:{free_port()}/t start-policy=wait")
+    feed.pipeline.set_state(Gst.State.PLAYING)
+    feed.send(Given([PERSON]))
+    assert feed.message(Gst.MessageType.WARNING) is not None
+    assert feed.pipeline.set_state(Gst.State.NULL) == Gst.StateChangeReturn.SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ("proto-lib=libnvds_kafka_proto.so", "conn-str is ''; it is host;port, or host;port;topic"),
+        ("proto-lib=libnvds_kafka_proto.so conn-str=a;1", "kafka needs a topic"),
+        ("proto-lib=libnvds_kafka_proto.so proto=mqtt", "proto is mqtt, but proto-lib is the one of kafka"),
+        ("proto-lib=libnvds_azure_proto.so", "proto-lib 'libnvds_azure_proto.so' has no counterpart here"),
+        ("location=mqtt://a/t proto=kafka", "proto is kafka, but the address is one of mqtt"),
+        ("location=mqtt://a/t conn-str=a;1", "location and conn-str both name a broker"),
+        ("location=m.jsonl proto=mqtt conn-str=a;1;t", "location 'm.jsonl' is a file, but a broker is named too"),
+        ("location=gopher://a/t", "gopher:// is no scheme of a message broker"),
+    ],
+)
+def test_wrong_properties_are_refused_by_name(properties, words):
+    feed = Feed(f"sluicemsgbroker {properties}")
+    assert feed.pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE
+    assert words in feed.error()
+    feed.pipeline.set_state(Gst.State.NULL)
+
+
+def test_passwords_are_not_read_back():
+    elements.register("sluicemsgbroker")
+    element = Gst.ElementFactory.make("sluicemsgbroker")
+    element.set_property("conn-str", "a;5672;user;hunter2")
+    element.set_property("location", "mqtt://user:hunter2@a/t")
+    assert element.get_property("conn-str") == "a;5672;user;***"
+    assert element.get_property("location") == "mqtt://user:***@a/t"

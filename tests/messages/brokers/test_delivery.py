@@ -1,0 +1,320 @@
+"""The delivery with a transport made for the test: answers, refusals, policies of a full spool, waiting, secrets."""
+
+import itertools
+import threading
+import time
+
+import pytest
+
+from messages.brokers.servers import wait_for
+from sluice.messages import Overflow
+from sluice.messages.brokers import Delivery, TransportError
+from sluice.messages.spool import Spool
+
+
+class Fake:
+    """A broker that can be away, answer a part, refuse, or hang."""
+
+    def __init__(self, *, away=False):
+        self.away = away
+        self.taken = []
+        self.script = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.connects = self.closes = self.idles = 0
+        self.threads = set()
+
+    def connect(self):
+        self.threads.add(threading.current_thread().name)
+        self.connects += 1
+        if self.away:
+            raise ConnectionRefusedError("nobody listens, said hunter2")
+
+    def send(self, batch):
+        self.threads.add(threading.current_thread().name)
+        self.gate.wait(10)
+        if self.away:
+            raise TransportError("gone")
+        step = self.script.pop(0) if self.script else lambda batch: [None] * len(batch)
+        answers = step(batch)
+        self.taken += [message for message, answer in zip(batch, answers, strict=False) if answer is None]
+        return answers
+
+    def idle(self):
+        self.idles += 1
+
+    def close(self):
+        self.closes += 1
+
+    @property
+    def payloads(self):
+        return [message.payload for message in self.taken]
+
+
+@pytest.fixture
+def deliver(tmp_path):
+    made = []
+
+    def make(fake, path=None, capacity=1 << 20, overflow=Overflow.WAIT, patience=10.0, **options):
+        problems = []
+        spool = Spool(path, capacity=capacity)
+        made.append(
+            Delivery(
+                fake,
+                spool,
+                overflow=overflow,
+                patience=patience,
+                on_away=problems.append,
+                on_refused=lambda text: problems.append(f"refused: {text}"),
+                **options,
+            )
+        )
+        made[-1].problems = problems
+        return made[-1]
+
+    yield make
+    for delivery in made:
+        delivery.close()
+
+
+def some(*numbers):
+    return [b"%d" % number for number in numbers]
+
+
+def test_messages_go_in_order_and_leave_the_spool(deliver):
+    fake = Fake()
+    delivery = deliver(fake)
+    assert delivery.write(some(*range(1000))) == [None] * 1000
+    delivery.flush()
+    assert fake.payloads == some(*range(1000))
+    counters = delivery.counters
+    assert (counters.sent, counters.acknowledged, counters.spooled) == (1000, 1000, 0)
+    assert fake.threads == {"sluice-broker"}
+
+
+def test_ids_are_distinct_and_the_same_at_each_attempt(deliver):
+    seen = []
+    fake = Fake()
+
+    def half(batch):
+        seen.append([message.id for message in batch])
+        return [None] * (len(batch) // 2)
+
+    fake.script = [half, half]
+    delivery = deliver(fake)
+    delivery.write(some(*range(8)))
+    delivery.flush()
+    assert seen[1][0] == seen[0][4]
+    assert len({message.id for message in fake.taken}) == 8
+    assert fake.payloads == some(*range(8))
+    assert delivery.counters.sent == 8 + 4 + 2
+
+
+def test_a_short_answer_means_a_new_connection(deliver):
+    fake = Fake()
+    fake.script = [lambda batch: [None]]
+    delivery = deliver(fake)
+    delivery.write(some(1, 2, 3))
+    delivery.flush()
+    assert fake.payloads == some(1, 2, 3)
+    assert (fake.connects, fake.closes, delivery.counters.reconnects) == (2, 1, 1)
+    assert delivery.problems == ["the broker does not acknowledge"]
+
+
+def test_a_refused_message_is_told_counted_and_does_not_hold_up_the_rest(deliver):
+    fake = Fake()
+    fake.script = [lambda batch: [None, "too large", None]]
+    delivery = deliver(fake)
+    delivery.write(some(1, 2, 3))
+    delivery.flush()
+    assert fake.payloads == some(1, 3)
+    assert delivery.problems == ["refused: too large"]
+    assert (delivery.counters.acknowledged, delivery.counters.failed) == (2, 1)
+
+
+def test_a_broker_that_is_away_is_told_once_without_secrets_and_then_gets_everything(deliver, tmp_path):
+    fake = Fake(away=True)
+    delivery = deliver(fake, tmp_path / "s.db", scrub=lambda text: text.replace("hunter2", "***"))
+    delivery.write(some(1, 2, 3))
+    wait_for(lambda: fake.connects >= 3)
+    assert delivery.problems == ["nobody listens, said ***"]
+    assert delivery.counters.spooled == 3
+    fake.away = False
+    delivery.flush()
+    assert fake.payloads == some(1, 2, 3)
+    fake.away = True
+    delivery.write(some(4))
+    wait_for(lambda: len(delivery.problems) == 2)
+    assert delivery.problems[1] == "gone"
+
+
+def test_attempts_become_rarer(deliver):
+    fake = Fake(away=True)
+    moments = []
+    connect = fake.connect
+
+    def noted():
+        moments.append(time.monotonic())
+        connect()
+
+    fake.connect = noted
+    deliver(fake)
+    wait_for(lambda: len(moments) == 4)
+    gaps = [after - before for before, after in itertools.pairwise(moments)]
+    # Doubled, times a random factor of a half to one.
+    assert [low <= gap for low, gap in zip((0.25, 0.5, 1.0), gaps, strict=True)] == [True] * 3
+
+
+def test_what_is_not_acknowledged_goes_with_the_next_run_under_the_same_id(deliver, tmp_path):
+    path = tmp_path / "s.db"
+    first = deliver(Fake(away=True), path, patience=0.1)
+    first.write(some(1, 2))
+    with pytest.raises(
+        TransportError, match=r"2 messages are not acknowledged yet; they stay in .*s\.db' and are sent"
+    ):
+        first.flush()
+    first.close()
+    fake = Fake()
+    second = deliver(fake, path)
+    second.write(some(3))
+    second.flush()
+    assert fake.payloads == some(1, 2, 3)
+    numbers = [message.id.rpartition("-") for message in fake.taken]
+    assert len({origin for origin, _, _ in numbers}) == 1
+    assert [int(number) for _, _, number in numbers] == [1, 2, 3]
+
+
+def test_without_a_file_what_is_left_at_the_stop_counts_as_dropped(deliver):
+    delivery = deliver(Fake(away=True), patience=0.1)
+    delivery.write(some(1, 2))
+    with pytest.raises(TransportError, match="lost with the stop, since spool=none"):
+        delivery.flush()
+    delivery.close()
+    assert delivery.counters.dropped == 2
+
+
+BIG = b"x" * 1000
+
+
+def test_a_full_spool_drops_the_oldest(deliver):
+    fake = Fake(away=True)
+    delivery = deliver(fake, capacity=3 * 1100, overflow=Overflow.DROP_OLDEST)
+    delivery.write([b"%d" % n + BIG for n in range(10)])
+    assert (delivery.counters.spooled, delivery.counters.dropped) == (3, 7)
+    fake.away = False
+    delivery.flush()
+    assert [payload[:1] for payload in fake.payloads] == [b"7", b"8", b"9"]
+
+
+def test_a_full_spool_drops_the_newest(deliver):
+    fake = Fake(away=True)
+    delivery = deliver(fake, capacity=3 * 1100, overflow=Overflow.DROP_NEWEST)
+    delivery.write([b"%d" % n + BIG for n in range(10)])
+    assert (delivery.counters.spooled, delivery.counters.dropped) == (3, 7)
+    fake.away = False
+    delivery.flush()
+    assert [payload[:1] for payload in fake.payloads] == [b"0", b"1", b"2"]
+
+
+def test_a_full_spool_makes_the_writer_wait_and_loses_nothing(deliver):
+    fake = Fake(away=True)
+    delivery = deliver(fake, capacity=3 * 1100)
+    giver = threading.Thread(target=delivery.write, args=([b"%d" % n + BIG for n in range(10)],))
+    giver.start()
+    giver.join(0.3)
+    assert giver.is_alive()
+    fake.away = False
+    giver.join(10)
+    delivery.flush()
+    assert [payload[:1] for payload in fake.payloads] == [b"%d" % n for n in range(10)]
+    assert delivery.counters.dropped == 0
+
+
+def test_what_is_under_way_is_not_dropped(deliver):
+    fake = Fake()
+    fake.gate.clear()
+    delivery = deliver(fake, capacity=3 * 1100, overflow=Overflow.DROP_OLDEST)
+    delivery.write([b"0" + BIG])
+    wait_for(lambda: delivery.counters.sent == 1)
+    delivery.write([b"%d" % n + BIG for n in range(1, 6)])
+    fake.gate.set()
+    delivery.flush()
+    assert [payload[:1] for payload in fake.payloads] == [b"0", b"4", b"5"]
+    counters = delivery.counters
+    assert (counters.acknowledged, counters.dropped) == (3, 3)
+
+
+@pytest.mark.parametrize("overflow", Overflow)
+def test_a_message_larger_than_the_spool_is_dropped_whatever_the_policy(deliver, overflow):
+    fake = Fake()
+    delivery = deliver(fake, capacity=2000, overflow=overflow)
+    delivery.write([b"1", BIG * 3, b"2"])
+    delivery.flush()
+    assert fake.payloads == some(1, 2)
+    assert delivery.counters.dropped == 1
+
+
+def test_a_stop_waits_a_second_at_most_for_room(deliver):
+    delivery = deliver(Fake(away=True), capacity=1100)
+    giver = threading.Thread(target=delivery.write, args=([BIG, BIG],))
+    giver.start()
+    wait_for(lambda: delivery.counters.spooled == 1)
+    start = time.monotonic()
+    delivery.hurry()
+    giver.join(10)
+    assert time.monotonic() - start < 5
+    assert delivery.counters.dropped == 1
+
+
+def test_waiting_for_the_connection(deliver):
+    fake = Fake(away=True)
+    delivery = deliver(fake)
+    assert "nobody listens" in delivery.wait_connected(0.2)
+    waiting = threading.Thread(target=delivery.wait_connected)
+    waiting.start()
+    delivery.release()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    delivery.resume()
+    fake.away = False
+    assert delivery.wait_connected(10) is None
+
+
+def test_a_hanging_client_does_not_hold_up_the_stop(deliver, tmp_path):
+    fake = Fake()
+    fake.gate.clear()
+    delivery = deliver(fake, tmp_path / "s.db")
+    delivery.write(some(1))
+    wait_for(lambda: delivery.counters.sent == 1)
+    start = time.monotonic()
+    delivery.close()
+    assert time.monotonic() - start < 2
+    again = Fake()
+    deliver(again, tmp_path / "s.db").flush()
+    assert again.payloads == some(1)
+    fake.gate.set()
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        (b'{"a":1}', b'{"message_id":"ID","a":1}'),
+        (b"{  }", b'{"message_id":"ID"}'),
+        (b"[1]", b"[1]"),
+        (b"", b""),
+        (b"\x00\xff", b"\x00\xff"),
+    ],
+)
+def test_the_id_inside_the_payload(deliver, payload, expected):
+    fake = Fake()
+    delivery = deliver(fake, id_in_payload=True)
+    delivery.write([payload])
+    delivery.flush()
+    (message,) = fake.taken
+    assert message.payload.replace(message.id.encode(), b"ID") == expected
+
+
+def test_idle_is_called_while_nothing_is_sent(deliver):
+    fake = Fake()
+    deliver(fake)
+    wait_for(lambda: fake.idles >= 2)
