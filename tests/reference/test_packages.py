@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from sluice.models.adapters import adapter_for
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.loading import load_model
+from sluice.runtimes import open_network
 
 
 def frame(rgb: np.ndarray) -> Frame:
@@ -122,7 +124,9 @@ def test_torchvision_detectors_as_modules(rgb, builder):
 
 
 def test_rtdetr_of_transformers(rgb, tmp_path):
-    """From a configuration with random weights: the exported file against the package's own post-processing.
+    """From a configuration with random weights: the package's own post-processing of what the exported file gives.
+
+    The heads are not compared: with random weights the order of the queries, and all after it, hangs on roundings.
 
     There are as many queries as cells (8x8 + 4x4 + 2x2), so that nearly equal scores of cells choose no other queries.
     """
@@ -160,8 +164,8 @@ def test_rtdetr_of_transformers(rgb, tmp_path):
         opset_version=17,
     )  # fmt: skip
     processor = transformers.RTDetrImageProcessor()
-    with torch.inference_mode():
-        outputs = net(tensor)
+    logits, boxes = (torch.from_numpy(output) for output in open_network(path, device="cpu").run(tensor.numpy()))
+    outputs = SimpleNamespace(logits=logits, pred_boxes=boxes)
     low = processor.post_process_object_detection(outputs, 0.0, torch.tensor([[64, 64]]))[0]
     confidence = gap_threshold(low["scores"].numpy())
     [kept] = processor.post_process_object_detection(outputs, confidence, torch.tensor([[64, 64]]))
