@@ -1,14 +1,11 @@
 """Fixtures shared by all tests: where the test data lies, and one initialised GStreamer."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 import sluice  # noqa: F401 - first of all, so that C++ modules share one unwinder whatever a test imports next
-
-ROOT = Path(__file__).parent.parent
-DATA = Path(os.environ.get("SLUICE_TEST_DATA", ROOT.parent / "shared" / "data"))
+from data_folders import DATA, REFERENCE
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +14,11 @@ def data() -> Path:
     if not DATA.is_dir():
         pytest.skip(f"no test data at {DATA} (set SLUICE_TEST_DATA)")
     return DATA
+
+
+@pytest.fixture(scope="session")
+def reference() -> Path:
+    """The folder with outputs of NVIDIA's elements to compare ours with; the test is skipped where it is absent."""
+    if not REFERENCE.is_dir():
+        pytest.skip(f"no reference samples at {REFERENCE} (set SLUICE_TEST_REFERENCE)")
+    return REFERENCE

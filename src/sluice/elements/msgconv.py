@@ -1,12 +1,13 @@
 """``sluicemsgconv``: turns the metadata of frames into messages and attaches them, in the place of nvmsgconv.
 
-The messages' format is Sluice's own (``sluice.messages.schema``). They travel as user metadata of NVIDIA's payload
-type, so that ``sluicemsgbroker`` or nvmsgbroker behind can send them. Pixels are not touched.
+The schemas are Sluice's own (``sluice.messages.schema``) and DeepStream's (``sluice.messages.deepstream``). Messages
+travel as user metadata of NVIDIA's payload type, so that ``sluicemsgbroker`` or nvmsgbroker behind can send them.
+Pixels are not touched.
 
 Imports gi and the standard library only; numpy and the contract are imported at NULL→READY.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import gi
 
@@ -14,26 +15,29 @@ gi.require_version("Gst", "1.0")
 from gi.repository import GLib, GObject, Gst
 
 from sluice.elements.base import InPlaceElement
+from sluice.elements.guard import guarded
+from sluice.elements.msgconv_properties import DEFAULTS, GPROPERTIES, SLUICE, check
 from sluice.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sluice.elements.msgconv_frames import Conversion
-
-PER = ("frame", "object")
-EMPTY_FRAMES = ("emit", "skip")
+    from sluice.elements.msgconv_frames import Conversion, Maker
+    from sluice.messages.deepstream_config import Configuration
+    from sluice.messages.payload_files import PayloadDump
 
 
 class SluiceMsgConv(InPlaceElement):
     """The element; see ``gst-inspect-1.0 sluicemsgconv`` for its properties.
 
-    Unlike nvmsgconv, which by default sends one frame in thirty, it makes a message for every frame.
+    Unlike nvmsgconv, which by default sends DeepStream's full schema for one frame in thirty, it makes a message of
+    Sluice's own schema for every frame.
     """
 
     __gtype_name__ = "SluiceMsgConv"
+    __gproperties__ = GPROPERTIES
     __gstmetadata__ = (
         "Sluice message converter",
         "Filter/Metadata",
-        "Makes a JSON message of each frame or object and attaches it to the frame",
+        "Makes messages of frames, objects or event messages and attaches them to the frames",
         "The Sluice developers",
     )
     __gsttemplates__ = (
@@ -41,38 +45,19 @@ class SluiceMsgConv(InPlaceElement):
         Gst.PadTemplate.new("src", Gst.PadDirection.SRC, Gst.PadPresence.ALWAYS, Gst.Caps.new_any()),
     )
 
-    per = GObject.Property(
-        type=str, default="frame", blurb="What one message is about: frame (with all its objects) or object"
-    )
-    empty_frames = GObject.Property(
-        type=str,
-        default="emit",
-        nick="empty-frames",
-        blurb="Frames without objects: emit a message that says so, or skip them",
-    )
-    frame_interval = GObject.Property(
-        type=GObject.TYPE_UINT,
-        default=1,
-        minimum=1,
-        maximum=GLib.MAXINT32,
-        nick="frame-interval",
-        blurb="Only frames whose number is a multiple of this give messages (nvmsgconv's default is 30)",
-    )
-    embeddings = GObject.Property(
-        type=bool,
-        default=False,
-        blurb="Tell the objects' embeddings, which are long: some 10 KB of text for 512 numbers",
-    )
-    comp_id = GObject.Property(
-        type=GObject.TYPE_UINT,
-        default=0,
-        nick="comp-id",
-        blurb="Component id written to the messages, for the broker's comp-id",
-    )
-
     def __init__(self) -> None:
         super().__init__()
+        self._values: dict[str, Any] = dict(DEFAULTS)
         self._conversion: Conversion | None = None
+        self._dump: PayloadDump | None = None
+
+    @guarded(failure=None)
+    def do_get_property(self, spec: GObject.ParamSpec) -> Any:
+        return self._stats() if spec.name == "stats" else self._values[spec.name]
+
+    @guarded(failure=None)
+    def do_set_property(self, spec: GObject.ParamSpec, value: Any) -> None:
+        self._values[spec.name] = int(value) if spec.name == "payload-type" else value
 
     def _stats(self) -> Gst.Structure:
         """Return the counters as a structure of uint64 fields."""
@@ -82,28 +67,32 @@ class SluiceMsgConv(InPlaceElement):
             structure.set_value(name, GObject.Value(GObject.TYPE_UINT64, counted.get(name, 0)))
         return structure
 
-    stats = GObject.Property(
-        getter=_stats,
-        type=Gst.Structure,
-        flags=GObject.ParamFlags.READABLE,
-        blurb="Counters since the last start: frames, messages, skipped (frames without a message, by frame-interval "
-        "or empty-frames)",
-    )
-
     def start(self) -> None:
         from sluice.elements.msgconv_frames import Conversion
-        from sluice.messages import Per
 
-        for name, values in (("per", PER), ("empty-frames", EMPTY_FRAMES)):
-            if self.get_property(name) not in values:
-                raise ConfigurationError(f"{name} is {self.get_property(name)!r}; it can be {' or '.join(values)}")
+        values = self._values
+        check(values)
+        ours = values["payload-type"] == SLUICE
+        configuration = self._read_configuration()
+        maker = self._sluice_maker(configuration) if ours else self._deepstream_maker(configuration)
+        if values["debug-payload-dir"]:
+            from sluice.messages.payload_files import PayloadDump
+
+            self._dump = PayloadDump(
+                values["debug-payload-dir"], lambda error: self._warn(f"debug-payload-dir: {error}")
+            )
         self._conversion = Conversion(
-            Per(self.per),
-            empty_frames=self.empty_frames == "emit",
-            frame_interval=self.frame_interval,
-            component_id=self.comp_id,
-            embeddings=self.embeddings,
+            maker,
+            frame_interval=values["frame-interval"] if ours or values["msg2p-newapi"] else 1,
+            component_id=values["comp-id"],
+            needs_sizes=ours,
+            on_made=self._dump.put if self._dump is not None else None,
         )
+
+    def stop(self) -> None:
+        if self._dump is not None:
+            self._dump.close()
+            self._dump = None
 
     def on_caps(self, caps: Gst.Caps) -> None:
         if self._conversion is not None:
@@ -113,3 +102,47 @@ class SluiceMsgConv(InPlaceElement):
         assert self._conversion is not None
         self._conversion.convert(buffer)
         return True
+
+    def _read_configuration(self) -> "Configuration | None":
+        from sluice.messages.deepstream import PayloadType
+        from sluice.messages.deepstream_config import read_configuration
+
+        values = self._values
+        if not values["config"]:
+            return None
+        # A table is not for those schemas of DeepStream's that nvmsgconv refuses it for.
+        configuration = read_configuration(values["config"], csv=values["payload-type"] in (PayloadType.FULL, SLUICE))
+        if configuration.warnings and values["strict-config"]:
+            raise ConfigurationError("; ".join(configuration.warnings))
+        for text in configuration.warnings:
+            self._warn(text)
+        return configuration
+
+    def _sluice_maker(self, configuration: "Configuration | None") -> "Maker":
+        from sluice.elements.msgconv_frames import SluiceMessages
+        from sluice.messages import Per
+
+        return SluiceMessages(
+            Per(self._values["per"]),
+            empty_frames=self._values["empty-frames"] == "emit",
+            embeddings=self._values["embeddings"],
+            masks=self._values["masks"],
+            configuration=configuration,
+        ).messages
+
+    def _deepstream_maker(self, configuration: "Configuration | None") -> "Maker":
+        from sluice.elements.msgconv_frames import deepstream_maker
+        from sluice.messages.deepstream import DeepStreamMessages, PayloadType, Settings
+
+        settings = Settings(
+            PayloadType(self._values["payload-type"]),
+            new_api=self._values["msg2p-newapi"],
+            component_id=self._values["comp-id"],
+            dummy_payload=self._values["dummy-payload"],
+            empty_frames=self._values["empty-frames"] == "emit",
+        )
+        return deepstream_maker(DeepStreamMessages(settings, configuration, self._warn))
+
+    def _warn(self, text: str) -> None:
+        warning = GLib.Error.new_literal(Gst.ResourceError.quark(), text, int(Gst.ResourceError.SETTINGS))
+        self.post_message(Gst.Message.new_warning(self, warning, ""))

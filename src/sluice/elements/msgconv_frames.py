@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,25 @@ from sluice.contract.batching import NVMM_FEATURE, SURFACE_FEATURE, memory_featu
 from sluice.contract.metadata import BatchMeta, FrameMeta, Lease, ObjectMeta
 from sluice.contract.structures import required_structure
 from sluice.contract.surface import SurfaceBatch
-from sluice.errors import ContractError
+from sluice.errors import ConfigurationError, ContractError
 from sluice.messages import Attribute, FrameRecord, Numbers, ObjectRecord, Per, attach_payloads, messages
+from sluice.messages.deepstream import DeepStreamMessages
+from sluice.messages.deepstream_config import Configuration
+from sluice.messages.deepstream_full import analytics_members, place_members, sensor_members
+from sluice.messages.schema import Mask
+
+_COLUMNS = (
+    "address",
+    "parent",
+    "object_id",
+    "class_id",
+    "unique_component_id",
+    "confidence",
+    "box",
+    "rotation",
+    "label",
+)
+"""Columns of `bulk.read_objects` that messages tell."""
 
 
 @dataclass
@@ -29,29 +47,53 @@ class Counters:
     skipped: int = 0
 
 
+Maker = Callable[[FrameMeta, tuple[int, int]], list[bytes]]
+"""Makes the messages of a frame, given the size of its surface, in the order in which readers shall find them."""
+
+
 class Conversion:
-    """Makes messages of frames; one per start of the element."""
+    """Makes messages of frames and attaches them; one per start of the element."""
 
     def __init__(
-        self, per: Per, *, empty_frames: bool, frame_interval: int, component_id: int, embeddings: bool = False
+        self,
+        maker: Maker,
+        *,
+        frame_interval: int,
+        component_id: int,
+        needs_sizes: bool,
+        on_made: Callable[[Sequence[bytes]], None] | None = None,
     ) -> None:
-        """Convert by the element's properties of the same names."""
+        """Convert by the element's properties of the same names.
+
+        Args:
+            maker: makes the messages.
+            frame_interval: see the property.
+            component_id: written to the messages.
+            needs_sizes: whether the maker needs the size of a frame's surface; otherwise it is given zeros.
+            on_made: told the messages of each frame that has some.
+        """
         self.counters = Counters()
-        self._per = per
-        self._empty_frames = empty_frames
+        self._maker = maker
         self._frame_interval = frame_interval
         self._component_id = component_id
-        self._embeddings = embeddings
+        self._needs_sizes = needs_sizes
+        self._on_made = on_made
         # Size of all frames, where the caps and not the surfaces tell it.
         self._size: tuple[int, int] | None = None
 
     def set_caps(self, caps: Gst.Caps) -> None:
-        """Take the caps of the buffers that follow."""
+        """Take the caps of the buffers that follow.
+
+        Raises:
+            ConfigurationError: they are of lidar data, whose messages are not made.
+        """
         structure = required_structure(caps, 0)
+        if "ds3d" in structure.get_name():
+            raise ConfigurationError(f"sluicemsgconv makes no messages of {structure.get_name()}; nvmsgconv does")
         batched = structure.get_name() == "video/x-raw" and memory_feature(caps) in (SURFACE_FEATURE, NVMM_FEATURE)
         _, width = structure.get_int("width")
         _, height = structure.get_int("height")
-        self._size = None if batched else (width, height)
+        self._size = None if batched and self._needs_sizes else (width, height)
 
     def convert(self, buffer: Gst.Buffer) -> None:
         """Attach messages to the frames of a buffer.
@@ -82,27 +124,78 @@ class Conversion:
         self.counters.frames += 1
         made: list[bytes] = []
         if frame.frame_num % self._frame_interval == 0:
-            size = sizes[frame.batch_id] if sizes is not None else self._size or (0, 0)
-            made = list(messages(self._read(frame, size), self._per, empty_frames=self._empty_frames))
+            made = self._maker(frame, sizes[frame.batch_id] if sizes is not None else self._size or (0, 0))
             attach_payloads(frame, made, self._component_id)
         self.counters.messages += len(made)
         self.counters.skipped += not made
+        if made and self._on_made is not None:
+            self._on_made(made)
 
-    def _read(self, frame: FrameMeta, size: tuple[int, int]) -> FrameRecord:
-        return read_frame(frame, size, embeddings=self._embeddings)
+
+def deepstream_maker(source: DeepStreamMessages) -> Maker:
+    """Return the maker of DeepStream's messages.
+
+    nvmsgconv adds each message at the front of the frame's list, where the last one made is then found first.
+    """
+    return lambda frame, _size: source.messages(frame)[::-1]
 
 
-def read_frame(frame: FrameMeta, size: tuple[int, int], *, embeddings: bool = False) -> FrameRecord:
+class SluiceMessages:
+    """Makes messages of Sluice's own schema."""
+
+    def __init__(
+        self,
+        per: Per,
+        *,
+        empty_frames: bool,
+        embeddings: bool = False,
+        masks: bool = False,
+        configuration: Configuration | None = None,
+    ) -> None:
+        """Convert by the element's properties of the same names."""
+        self._per = per
+        self._empty_frames = empty_frames
+        self._embeddings = embeddings
+        self._masks = masks
+        self._configuration = configuration or Configuration()
+        self._about: dict[int, dict[str, Any]] = {}
+
+    def messages(self, frame: FrameMeta, size: tuple[int, int]) -> list[bytes]:
+        """Return the messages of a frame, whose surface has a size in pixels."""
+        record = read_frame(frame, size, embeddings=self._embeddings, masks=self._masks)
+        source = frame.source_id
+        if source not in self._about:
+            self._about[source] = described(self._configuration, source)
+        return list(messages(record, self._per, empty_frames=self._empty_frames, about=self._about[source]))
+
+
+def described(configuration: Configuration, source: int) -> dict[str, Any]:
+    """Return what a configuration tells of a source, in the words of DeepStream's full schema."""
+    about: dict[str, Any] = {}
+    if source in configuration.sensors:
+        about["sensor"] = sensor_members(configuration.sensors[source])
+    if source in configuration.places:
+        about["place"] = place_members(configuration.places[source], "place-sub-field")
+    if source in configuration.analytics:
+        about["analytics"] = analytics_members(configuration.analytics[source])
+    return about
+
+
+def read_frame(
+    frame: FrameMeta, size: tuple[int, int], *, embeddings: bool = False, masks: bool = False
+) -> FrameRecord:
     """Return what a message tells of a frame; its objects in the order in which they were added.
 
     Args:
         frame: the frame, under a valid lease.
         size: width and height of its surface in pixels.
         embeddings: whether to tell the objects' embeddings.
+        masks: whether to tell the objects' masks.
     """
     # Objects are added at the front of the list: backwards is the order in which the detector wrote them.
     rows = bulk.read_objects(frame).rows[::-1]
-    places = {int(address): place for place, address in enumerate(rows["address"])}
+    places = {address: place for place, address in enumerate(rows["address"].tolist())}
+    columns = [rows[name].tolist() for name in _COLUMNS]
     return FrameRecord(
         stream=frame.pad_index,
         number=frame.frame_num,
@@ -113,39 +206,45 @@ def read_frame(frame: FrameMeta, size: tuple[int, int], *, embeddings: bool = Fa
         source_width=frame.source_width,
         source_height=frame.source_height,
         inferred=frame.infer_done,
-        objects=[_object(row, frame, places, embeddings) for row in rows],
+        objects=[_object(row, frame, places, embeddings, masks) for row in zip(*columns, strict=True)],
         user=_user_values(frame),
     )
 
 
-def _object(row: Any, frame: FrameMeta, places: dict[int, int], embeddings: bool) -> ObjectRecord:
-    view = ObjectMeta(int(row["address"]), frame.lease, frame.provider)
+def _object(row: Any, frame: FrameMeta, places: dict[int, int], embeddings: bool, masks: bool) -> ObjectRecord:
+    address, parent, object_id, class_id, component, confidence, box, rotation, label = row
+    view = ObjectMeta(address, frame.lease, frame.provider)
     told = bool(view.user_metas)
     return ObjectRecord(
-        id=int(row["object_id"]),
-        label=row["label"].decode("utf-8", "replace"),
-        class_id=int(row["class_id"]),
-        confidence=float(row["confidence"]),
-        component=int(row["unique_component_id"]),
-        box=row["box"],
-        angle=float(row["rotation"]),
-        parent=places.get(int(row["parent"])),
-        attributes=[
-            Attribute(
-                classifier.classifier_type or "",
-                label.long_label or label.label,
-                label.class_id,
-                label.probability,
-            )
-            for classifier in reversed(view.classifiers)
-            for label in reversed(classifier.labels)
-        ],
+        id=object_id,
+        label=label.decode("utf-8", "replace"),
+        class_id=class_id,
+        confidence=confidence,
+        component=component,
+        box=box,
+        angle=rotation,
+        parent=places.get(parent) if parent else None,
+        attributes=_attributes(view),
+        mask=_mask(view) if masks else None,
         keypoints=[Numbers(found.component, found.points) for found in infer_meta.keypoints(view)] if told else (),
         embeddings=[Numbers(found.component, found.features) for found in infer_meta.embeddings(view)]
         if told and embeddings
         else (),
         user=_user_values(view) if told else (),
     )
+
+
+def _attributes(view: ObjectMeta) -> Sequence[Attribute]:
+    return [
+        Attribute(classifier.classifier_type or "", label.long_label or label.label, label.class_id, label.probability)
+        for classifier in reversed(view.classifiers)
+        for label in reversed(classifier.labels)
+    ]
+
+
+def _mask(view: ObjectMeta) -> Mask | None:
+    values = view.mask
+    return None if values is None else Mask.of(values > view.mask_threshold)
 
 
 def _user_values(owner: FrameMeta | ObjectMeta) -> list[Any]:

@@ -4,8 +4,10 @@ A frame's message (``Per.FRAME``)::
 
     {"version":"sluice/1","stream":0,"frame":12,"pts":480000000,"utc":"2026-01-31T09:30:00.480Z",
      "width":1920,"height":1080,"source_width":1920,"source_height":1080,"inferred":true,
+     "sensor":{"id":"CAM_0",...},"place":{...},"analytics":{...},
      "objects":[{"id":7,"label":"person","class_id":0,"confidence":0.91,"component":1,
                  "box":[100.0,50.0,40.0,120.5],"angle":12.5,"predicted":true,"parent":0,
+                 "mask":{"size":[28,28],"counts":[33,4,24,...]},
                  "attributes":[{"type":"color","label":"red","class_id":3,"confidence":0.8}],
                  "keypoints":[{"component":1,"points":[[110.5,60.0,0.9]]}],
                  "embeddings":[{"component":2,"vector":[0.25,-1.5]}],"user":[...]}],
@@ -19,12 +21,14 @@ member          meaning
 version         name and version of this format
 stream          the stream's number: the muxer's pad index
 frame           the frame's number within its stream, from 0
-pts             the frame's presentation time in nanoseconds; null when it has none
+pts             the frame's time in its stream (presentation time) in nanoseconds; null when it has none
 utc             wall-clock time of the frame (RFC 3339, UTC, nanoseconds cut to milliseconds); absent when not known
 width, height   size of the surface that the boxes are in; absent when not known
 source_width …  size of the source before the muxer scaled it, if it did
 inferred        whether the model saw this frame; false: passed by interval, error or timeout, so that an empty list
                 does not mean that nothing is there
+sensor, place,  what nvmsgconv's configuration file tells of the stream's source, in the words of DeepStream's full
+analytics       schema; absent without
 id              the track's id as a 64-bit whole number, exact (never text, never rounded; a reader that keeps numbers
                 as doubles, as JavaScript does, is exact up to 2^53); absent for an object that no tracker follows
 label, class_id the object's class; label is "" when the model has no labels
@@ -34,6 +38,9 @@ box             left, top, width, height in pixels of the surface
 angle           degrees, clockwise, about the box's centre; absent when 0
 predicted       true: the tracker placed the object where it expects it, no detection says so; absent otherwise
 parent          place in ``objects`` of the object that this one is part of; absent without one (and per object)
+mask            which part of the box belongs to the object: ``counts`` are the lengths of runs of pixels outside,
+                inside, outside … of it, column by column, on a grid of ``size`` (rows, columns) that covers the box:
+                COCO's uncompressed run-length encoding; only where masks were asked for
 attributes      results of classifiers; absent without any. An object of class -1 stands for the whole frame, or for a
                 region of it, that a classifier was given
 keypoints       x, y in pixels of the surface and, where the model tells, confidence of each key point, per element
@@ -52,7 +59,7 @@ from __future__ import annotations
 import enum
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -97,6 +104,28 @@ class Numbers:
 
 
 @dataclass(frozen=True)
+class Mask:
+    """Which pixels of a grid of ``height`` by ``width`` over an object's box belong to it.
+
+    ``counts`` are the lengths of runs of pixels outside, inside, outside … of it, column by column from the top left:
+    COCO's run-length encoding, which ``pycocotools.mask.frPyObjects`` reads.
+    """
+
+    height: int
+    width: int
+    counts: Sequence[int]
+
+    @classmethod
+    def of(cls, inside: npt.NDArray[np.bool_]) -> Mask:
+        """Encode a mask, bool ``[height, width]``."""
+        pixels = np.concatenate(([False], inside.T.ravel(), [True]))
+        changes = np.flatnonzero(pixels[1:] != pixels[:-1])
+        lengths = np.diff(changes, prepend=0).tolist()
+        rest = inside.size - sum(lengths)
+        return cls(inside.shape[0], inside.shape[1], [*lengths, rest] if rest else lengths)
+
+
+@dataclass(frozen=True)
 class ObjectRecord:
     """One object of a frame; see the table above for what the fields mean. ``box`` holds float32 values."""
 
@@ -108,6 +137,7 @@ class ObjectRecord:
     box: Sequence[float]
     angle: float = 0.0
     parent: int | None = None
+    mask: Mask | None = None
     attributes: Sequence[Attribute] = ()
     keypoints: Sequence[Numbers] = ()
     embeddings: Sequence[Numbers] = ()
@@ -131,15 +161,18 @@ class FrameRecord:
     user: Sequence[Any] = ()
 
 
-def messages(frame: FrameRecord, per: Per, *, empty_frames: bool = True) -> Iterator[bytes]:
+def messages(
+    frame: FrameRecord, per: Per, *, empty_frames: bool = True, about: Mapping[str, Any] | None = None
+) -> Iterator[bytes]:
     """Yield the frame's messages as UTF-8 JSON without line ends, in the order of its objects.
 
     Args:
         frame: the frame and its objects.
         per: one message for the frame, or one for each object.
         empty_frames: whether a frame without objects gives a message (per object: one whose ``object`` is null).
+        about: the members ``sensor``, ``place`` and ``analytics``, as far as they are known.
     """
-    head = _head(frame)
+    head = {**_head(frame), **(about or {})}
     tail = {"user": list(frame.user)} if frame.user else {}
     if per is Per.FRAME:
         if frame.objects or empty_frames:
@@ -199,6 +232,8 @@ def _object(record: ObjectRecord) -> dict[str, Any]:
         members["predicted"] = True
     if record.parent is not None:
         members["parent"] = record.parent
+    if record.mask is not None:
+        members["mask"] = {"size": [record.mask.height, record.mask.width], "counts": list(record.mask.counts)}
     if record.attributes:
         members["attributes"] = [
             {"type": a.type, "label": a.label, "class_id": a.class_id, "confidence": _number(a.confidence)}
