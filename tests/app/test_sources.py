@@ -1,5 +1,6 @@
 """What counts as a source, and that no credential is ever shown."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,10 @@ def test_test_source_options() -> None:
         ("test:ball?size=big", "big"),
         ("test:ball?fps=0", "fps"),
         ("test:ball?live=yes", "yes"),
+        ("test:ball?frames=99999999999999999999", "frames"),
+        ("test:ball?frames=1e3", "1e3"),
+        ("test:ball?fps=4294967296", "fps"),
+        ("/dev/null", "/dev/null"),
     ],
 )
 def test_what_is_no_source_is_refused_by_name(given: str, named: str) -> None:
@@ -75,6 +80,12 @@ def test_what_is_no_source_is_refused_by_name(given: str, named: str) -> None:
         parse_sources([given])
     assert named in str(error.value)
     assert "secret" not in str(error.value)
+
+
+def test_a_pipe_is_refused_rather_than_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.mp4")
+    with pytest.raises(ConfigurationError, match=r"pipe\.mp4' is a device or pipe"):
+        parse_sources([tmp_path / "pipe.mp4"])
 
 
 def test_folder_without_images_says_how_to_name_videos(tmp_path: Path) -> None:

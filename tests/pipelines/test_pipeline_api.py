@@ -321,6 +321,8 @@ def test_a_frame_limit_ends_each_stream_there(data: Path) -> None:
         ({"sources": []}, "no source"),
         ({"sources": "nothere.mp4"}, "nothere.mp4"),
         ({"sources": "test:ball", "frames": 0}, "frames"),
+        ({"sources": "test:ball", "frames": 2**31}, "frames"),
+        ({"sources": "test:ball", "interval": 1.5}, "interval"),
         ({"sources": "test:ball", "confidence": 1.5}, "confidence"),
         ({"sources": "test:ball", "on_error": "ignore"}, "ignore"),
         ({"sources": "test:ball", "tile": True}, "tile"),
@@ -409,6 +411,15 @@ def test_stop_finishes_the_files_with_what_has_arrived(tmp_path: Path) -> None:
         frames += 1
     assert frames == stream.frames_out >= 4
     assert stream.output == str(tmp_path / "x.mp4")
+
+
+def test_a_tiled_file_that_cannot_be_finished_is_not_told_as_an_output(tmp_path: Path) -> None:
+    (tmp_path / "x.mp4").symlink_to("/dev/full")
+    sources = ["test:ball?frames=300&size=640x480", "test:snow?frames=30&size=64x48"]
+    pipeline = sluice.Pipeline(sources, out=tmp_path / "x.mp4", tile=True)
+    with pytest.raises(sluice.SluiceError):
+        pipeline.run()
+    assert pipeline.summary.outputs == []
 
 
 def test_a_file_without_a_frame_is_not_told_as_an_output(tmp_path: Path) -> None:

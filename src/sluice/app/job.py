@@ -76,6 +76,7 @@ class Job:
                 stream.output = str(branch.path)
         self._fatal: SluiceError | None = None
         self._ended_ends: set[int] = set()
+        self._broken_ends: set[int] = set()
         self.started = False
         self._stop = threading.Event()
         self._stopped_at: float | None = None
@@ -197,6 +198,8 @@ class Job:
 
     def _handle_error(self, message: Gst.Message) -> None:
         place = self._graph.stream_of(message)
+        if place is not None and place[0] == "branch":
+            self._broken_ends.add(place[1])
         if place is None or (place[0] == "branch" and self._graph.tiled):
             self._fatal = _as_exception(message)
         elif place[0] == "source":
@@ -263,13 +266,17 @@ class Job:
 
     def _check_outputs(self) -> None:
         """Take out of the summary the files that hold no whole video, with a warning; the failed say why they are."""
-        graph, summary = self._graph, self._summary
-        unfinished = {
-            str(branch.path): "no frame reached it" if not branch.frames_out else "it was not finished in time"
-            for index, branch in enumerate(graph.branches)
-            if not branch.frames_out or index not in self._ended_ends
-        }
-        for path, why in unfinished.items():
+        summary = self._summary
+        for index, branch in enumerate(self._graph.branches):
+            if not branch.frames_out:
+                why = "no frame reached it"
+            elif index in self._broken_ends:
+                why = "it could not be written to its end"
+            elif index not in self._ended_ends:
+                why = "it was not finished in time"
+            else:
+                continue
+            path = str(branch.path)
             for stream in self._streams:
                 if stream.output == path:
                     stream.output = None

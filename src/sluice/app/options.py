@@ -12,6 +12,9 @@ from sluice.errors import ConfigurationError
 MOST_STREAMS_PER_BATCH = 16
 """The largest batch chosen without being asked for: more streams than this share batches."""
 
+LARGEST = 2**31 - 1
+"""The largest whole number that the elements' properties take."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -45,8 +48,8 @@ class Options:
             raise ConfigurationError("tile needs out: the .mp4 file into which all streams are tiled")
         for name, least in (("frames", 1), ("batch_size", 1), ("interval", 0), ("max_detections", 1)):
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise ConfigurationError(f"{name} is {value}; it is a whole number of at least {least}")
+            if value is not None and not (isinstance(value, int) and least <= value <= LARGEST):
+                raise ConfigurationError(f"{name} is {value!r}; it is a whole number from {least} to {LARGEST}")
         for name in ("confidence", "iou"):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= 1:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import parse_qsl, quote, unquote
 
+from sluice.app.options import LARGEST
 from sluice.errors import ConfigurationError
 
 Kind = Literal["uri", "images", "test"]
@@ -140,6 +141,8 @@ def _local(text: str) -> list[Source]:
         return [_file(Path(p)) for p in found]
     if not path.exists():
         raise ConfigurationError(f"there is no file {text!r}")
+    if not path.is_file():  # opening a pipe would wait for who writes it, and nothing could interrupt that
+        raise ConfigurationError(f"{text!r} is a device or pipe, not a file; a camera is named v4l2:/dev/video0")
     return [_file(path)]
 
 
@@ -179,7 +182,10 @@ def _test(text: str, rest: str) -> Source:
         )
     if values["live"] not in ("0", "1"):
         raise ConfigurationError(f"source {text!r}: live is {values['live']!r}, not 0 or 1")
-    if not values["frames"].isdecimal() or not values["fps"].isdecimal() or int(values["fps"]) == 0:
-        raise ConfigurationError(f"source {text!r}: frames and fps are whole numbers, fps at least 1")
+    for name, least in (("frames", 0), ("fps", 1)):
+        if not re.fullmatch(r"[0-9]{1,10}", values[name]) or not least <= int(values[name]) <= LARGEST:
+            raise ConfigurationError(
+                f"source {text!r}: {name} is {values[name]!r}, not a whole number from {least} to {LARGEST}"
+            )
     test = TestPattern(pattern, int(values["frames"]), int(size[1]), int(size[2]), int(values["fps"]))
     return Source("test", text, text, f"test_{pattern}", live=live, test=test)
