@@ -171,7 +171,7 @@ def from_properties(protocol: str, conn_str: str, topic: str = "", config: str =
     if protocol == "http":
         return from_url(given.get("url", ""), config=config) if given.get("url") else _finish(protocol, (), "", given)
     parts = [part.strip() for part in conn_str.split(";")]
-    host, port = (parts + [""])[:2]
+    host, port = [*parts, ""][:2]
     more = parts[2:]
     host, port = host or given.get("hostname", ""), port or given.get("port", "")
     if not host or not port:
