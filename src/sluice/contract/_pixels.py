@@ -13,7 +13,7 @@ _ERROR_BYTES = 512
 
 
 class RawFrameStruct(ctypes.Structure):
-    """``RawFrame`` of native/surface.h: one raw buffer and what it is."""
+    """``RawFrame`` of native/surface.h: one buffer and what it is; without info it maps to an NvBufSurface."""
 
     _fields_ = (
         ("buffer", ctypes.c_void_p),
@@ -33,9 +33,8 @@ class PixelFunctions:
 
     counter: Callable[[int], int]
     count_copy: Callable[[], None]
-    batch_raw: Callable[..., int]
+    batch_frames: Callable[..., int]
     batch_single: Callable[..., int]
-    batch_surfaces: Callable[..., int]
     batch_read: Callable[..., int]
     batch_original: Callable[[int, int], int | None]
     batch_make_writable: Callable[..., int]
@@ -60,9 +59,8 @@ def functions() -> PixelFunctions:
     return PixelFunctions(
         counter=declare("counter", ctypes.c_int64, ctypes.c_int),
         count_copy=declare("count_copy", None),
-        batch_raw=declare("batch_raw", ctypes.c_int, pointer, pointer, unsigned, unsigned, *failing),
+        batch_frames=declare("batch_frames", ctypes.c_int, pointer, pointer, unsigned, unsigned, *failing),
         batch_single=declare("batch_single", ctypes.c_int, pointer, pointer, *failing),
-        batch_surfaces=declare("batch_surfaces", ctypes.c_int, pointer, pointer, unsigned, unsigned, *failing),
         batch_read=declare("batch_read", ctypes.c_int, pointer, pointer, pointer, unsigned, pointer, *failing),
         batch_original=declare("batch_original", pointer, pointer, unsigned),
         batch_make_writable=declare("batch_make_writable", ctypes.c_int, pointer, pointer, unsigned, *failing),

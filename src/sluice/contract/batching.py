@@ -5,7 +5,6 @@ has been moved to, and are then unmapped and released from C on whichever thread
 the caps feature ``memory:SluiceSurface``; a batch of NvBufSurfaces stays ``memory:NVMM``.
 """
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from gi.repository import Gst
 
 from sluice.contract._pixels import RawFrameStruct, call, functions
 from sluice.contract.formats import FORMATS, FrameFormat
-from sluice.contract.gstref import buffer_address, unref, wrap
+from sluice.contract.gstref import buffer_address, take
 from sluice.errors import ContractError
 
 SURFACE_FEATURE = "memory:SluiceSurface"
@@ -42,50 +41,29 @@ def make_batch(frames: Sequence[tuple[Gst.Buffer, Any]], capacity: int) -> Gst.B
     Raises:
         ContractError: too many frames, kinds mixed, or a frame that is not what its format says, by its index.
     """
-    surfaces = _check_frames(frames, capacity)
-    batch = Gst.Buffer.new()
-    if surfaces:
-        _fill_surfaces(batch, [buffer for buffer, _ in frames], capacity)
-    else:
-        _fill_raw(batch, frames, capacity)
-    return batch
-
-
-def _check_frames(frames: Sequence[tuple[Gst.Buffer, Any]], capacity: int) -> bool:
-    """Return whether the frames are NvBufSurfaces already (True) or raw video (False).
-
-    Raises:
-        ContractError: the capacity is impossible, or the kinds are mixed.
-    """
     if not 1 <= capacity <= MAX_CAPACITY or len(frames) > capacity:
         raise ContractError(
             f"{len(frames)} frames do not make a batch of capacity {capacity}; "
             f"the capacity is 1 to {MAX_CAPACITY} and at least the number of frames"
         )
-    bare = sum(format is None for _, format in frames)
-    if bare and bare != len(frames):
-        raise ContractError(
-            f"{bare} of {len(frames)} frames are NvBufSurfaces and the others raw video; a batch has one kind"
-        )
-    return bare > 0
-
-
-def _fill_raw(batch: Gst.Buffer, frames: Sequence[tuple[Gst.Buffer, Any]], capacity: int) -> None:
-    formats = [FrameFormat.of(format) for _, format in frames]  # kept until the call is over: C reads their infos
+    # Kept until the call is over: C reads their infos.
+    formats = [None if format is None else FrameFormat.of(format) for _, format in frames]
     structs = (RawFrameStruct * max(len(frames), 1))(
-        *(raw_struct(buffer, format) for (buffer, _), format in zip(frames, formats, strict=True))
+        *(frame_struct(buffer, format) for (buffer, _), format in zip(frames, formats, strict=True))
     )
-    call(functions().batch_raw, buffer_address(batch), structs, len(frames), capacity)
-
-
-def _fill_surfaces(batch: Gst.Buffer, buffers: Sequence[Gst.Buffer], capacity: int) -> None:
-    addresses = (ctypes.c_void_p * max(len(buffers), 1))(*map(buffer_address, buffers))
-    call(functions().batch_surfaces, buffer_address(batch), addresses, len(buffers), capacity)
+    batch = Gst.Buffer.new()
+    call(functions().batch_frames, buffer_address(batch), structs, len(frames), capacity)
+    return batch
 
 
 def raw_struct(buffer: Gst.Buffer, format: FrameFormat) -> RawFrameStruct:
     """Return the C description of one raw frame; it holds addresses, so buffer and format must outlive its use."""
     return RawFrameStruct(buffer_address(buffer), format.address, format.tag, format.color_format, format.on_cuda)
+
+
+def frame_struct(buffer: Gst.Buffer, format: FrameFormat | None) -> RawFrameStruct:
+    """Return the C description of one frame, which is an NvBufSurface where it has no format; see `raw_struct`."""
+    return RawFrameStruct(buffer_address(buffer)) if format is None else raw_struct(buffer, format)
 
 
 def original_buffer(batch: Gst.Buffer, index: int) -> Gst.Buffer:
@@ -99,9 +77,7 @@ def original_buffer(batch: Gst.Buffer, index: int) -> Gst.Buffer:
         raise ContractError(
             f"there is no buffer for surface {index}: the batch was not made by sluicemux, or has fewer surfaces"
         )
-    buffer = wrap(found)
-    unref(found)
-    return buffer
+    return take(found)
 
 
 def surface_caps(batch_size: int, framerate: tuple[int, int] = (0, 1)) -> Gst.Caps:

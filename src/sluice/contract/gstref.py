@@ -100,12 +100,19 @@ def steal(buffer: Gst.Buffer) -> int:
     return ref(buffer_address(buffer))
 
 
-def wrap(buffer: int) -> Gst.Buffer:
-    """Return a Python wrapper, with a reference of its own, of the GstBuffer at this address."""
+def wrap(mini_object: int, kind: Any = Gst.Buffer) -> Any:
+    """Return a Python wrapper, with a reference of its own, of the GstBuffer (or other ``kind``) at this address."""
     value = GObject.Value()
-    value.init(Gst.Buffer.__gtype__)
-    _gobject.g_value_set_boxed(hash(value), buffer)
+    value.init(kind.__gtype__)
+    _gobject.g_value_set_boxed(hash(value), mini_object)
     return value.get_boxed()
+
+
+def take(mini_object: int, kind: Any = Gst.Buffer) -> Any:
+    """Return a Python wrapper of the mini object at this address, which takes over the caller's reference."""
+    taken = wrap(mini_object, kind)
+    unref(mini_object)
+    return taken
 
 
 def is_writable(mini_object: int) -> bool:

@@ -180,7 +180,8 @@ class Provider:
             function.restype, function.argtypes = ctypes.c_char_p, [ctypes.c_uint]
         pointers, offsets = b"", b""
         while (symbol := names.sluice_function_name(len(pointers) // 8)) is not None:
-            function = getattr(self._meta, self._prefix + symbol.decode())
+            library = self._gst if symbol.startswith(b"gst_") else self._meta
+            function = getattr(library, self._prefix + symbol.decode())
             pointers += ctypes.cast(function, _POINTER).value.to_bytes(8, "little")  # type: ignore[union-attr]
         while (path := names.sluice_field_name(len(offsets) // 4)) is not None:
             offsets += self.layout.offset(path.decode()).to_bytes(4, "little")

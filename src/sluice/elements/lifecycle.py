@@ -11,8 +11,8 @@ from gi.repository import Gst
 from sluice.errors import ConfigurationError
 
 SWITCH_INTERVAL = 0.0002
-"""Seconds after which a Python thread that holds the GIL is asked for it. At Python's own 5 ms, one busy thread takes a
-mux of eight streams from about 12,000 frames/s to 420; at 0.2 ms to about 5,000."""
+"""Seconds after which a Python thread that holds the GIL is asked for it. At Python's own 5 ms, one busy thread takes
+eight streams that enter Python once per frame from about 12,000 frames/s to 420; at 0.2 ms to about 5,000."""
 
 
 def set_switch_interval() -> float:

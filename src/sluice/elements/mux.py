@@ -1,10 +1,10 @@
 """sluicemux: many streams in, batches of their frames with NvDsBatchMeta out.
 
-Which frames make a batch, and when it leaves, is `sluice.elements.batch_policy`; how a batch is made is
-`sluice.elements.mux_output`. Here is what the streams' pads and the events need.
+Frames are queued, batched and pushed in C, by `sluice.contract.collector`: no frame and no batch enters Python.
+Which streams fit together is `sluice.elements.mux_output`. Here is what the pads and the events need.
 """
 
-import time
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,14 +16,12 @@ from gi.repository import GObject, Gst
 from sluice.contract.structures import required_structure
 from sluice.elements import events, mux_input, queries
 from sluice.elements.base import SourceTaskElement, guarded, post_error
-from sluice.elements.batch_policy import Batcher, Settings
 from sluice.elements.mux_input import Input
 from sluice.elements.mux_properties import DEFAULTS, GPROPERTIES
-from sluice.errors import ConfigurationError
+from sluice.errors import ConfigurationError, ContractError
 
 _RAW = "video/x-raw; video/x-raw(memory:CUDAMemory); video/x-raw(memory:NVMM), format=(string){ NV12, RGBA, I420, RGB }"
 _BATCHES = "video/x-raw(memory:SluiceSurface); video/x-raw(memory:NVMM)"
-_KEPT_IN_FLUSH = (int(Gst.EventType.STREAM_START), int(Gst.EventType.CAPS))
 # Of one stream only, and without a meaning for the batches.
 _SWALLOWED = (int(Gst.EventType.GAP), int(Gst.EventType.STREAM_GROUP_DONE), int(Gst.EventType.STREAM_COLLECTION))
 
@@ -51,9 +49,9 @@ class SluiceMux(SourceTaskElement):
         super().__init__()
         self._values: dict[str, Any] = dict(DEFAULTS)
         self._inputs: dict[Gst.Pad, Input] = {}
-        self._clock_offset: float | None = None
-        self._batcher = Batcher(Settings(), running_time=self._running_time)
-        self._builder: Any = None
+        # Every stream that events may still come from, by its address: those of the pads, and removed ones.
+        self._streams: dict[int, Input] = {}
+        self._form: Any = None
         self._head: set[str] = set()
         self._pipeline_eos = False
         self._upstream_latency = 0
@@ -72,17 +70,36 @@ class SluiceMux(SourceTaskElement):
         if spec.name in ("batched-push-timeout", "max-latency"):
             self.post_message(Gst.Message.new_latency(self))
 
+    @functools.cached_property
+    def _collector(self) -> Any:
+        """The streams' queues; made with the first pad, as a mere look at the element imports nothing."""
+        from sluice.contract.collector import Collector
+
+        return Collector()
+
     def _apply_settings(self) -> None:
-        """Hand the properties to the batcher; the capacity of a running mux stays."""
-        values, settings = self._values, self._batcher.settings
-        timeout = values["batched-push-timeout"] / 1e6
-        settings.batch_size = self._builder.capacity if self._builder else max(1, values["batch-size"])
-        settings.timeout = timeout
-        settings.max_same_source_frames = values["max-same-source-frames"]
-        settings.queue_size = max(4, 2 * settings.max_same_source_frames)
-        latency = (values["max-latency"] + self._upstream_latency) / Gst.SECOND
-        settings.sync_window = (max(0.0, timeout), max(latency, timeout)) if values["sync-inputs"] else None
-        self._batcher.wake()
+        """Hand the properties to the collector, from NULL→READY on; the capacity of a running mux stays."""
+        if self._form is None:
+            return
+        from sluice.contract.collector import UNLIMITED, Settings
+
+        values = self._values
+        timeout = values["batched-push-timeout"] * 1000
+        latency = values["max-latency"] + self._upstream_latency
+        self._collector.configure(
+            Settings(
+                batch_size=self._form.capacity,
+                timeout=UNLIMITED if timeout < 0 else timeout,
+                max_same_source_frames=values["max-same-source-frames"],
+                queue_size=self._queue_size(),
+                sync_window=(max(0, timeout), max(latency, timeout)) if values["sync-inputs"] else None,
+                wall_clock=values["attach-sys-ts"],
+            )
+        )
+
+    def _queue_size(self) -> int:
+        """Return how many frames of one stream may wait."""
+        return max(4, 2 * int(self._values["max-same-source-frames"]))
 
     def _stats(self) -> Gst.Structure:
         """Return the counts of every pad, in fields such as ``sink_0-frames-in``, the number of batches, and
@@ -91,7 +108,7 @@ class SluiceMux(SourceTaskElement):
         Flat, since PyGObject's wrapper of a structure within a structure does not keep the outer one alive.
         """
         numbers = {
-            "batches": self._builder.batches if self._builder else 0,
+            "batches": self._collector.batches(),
             "released-discarded": self._released_discarded,
         }
         for entry in sorted(self._inputs.values(), key=lambda entry: entry.number):
@@ -101,7 +118,7 @@ class SluiceMux(SourceTaskElement):
     # States
 
     def start(self) -> None:
-        from sluice.elements.mux_output import BatchBuilder
+        from sluice.elements.mux_output import BatchForm
 
         values = self._values
         if not values["batch-size"]:
@@ -112,34 +129,32 @@ class SluiceMux(SourceTaskElement):
             )
         if values["sync-inputs"] and values["batched-push-timeout"] < 0:
             raise ConfigurationError(f"{self.get_name()}: sync-inputs needs a batched-push-timeout of 0 or more")
-        self._builder = BatchBuilder(values)
+        self._form = BatchForm(values)
         self._apply_settings()
+        for entry in self._inputs.values():
+            self._take_frames(entry)
 
     def stop(self) -> None:
-        self._builder = None
+        self._form = None
 
     def activate(self) -> None:
         self.flow = Gst.FlowReturn.OK
         self._head.clear()
         self._pipeline_eos = False
         self._released_discarded = 0
+        self._forget_removed()
         for entry in self._inputs.values():
             entry.reset()
-        self._builder.reset()
-        self._batcher.start()
+        self._form.reset()
+        self._collector.start()
 
     def deactivate(self) -> None:
-        self._batcher.stop()
+        self._collector.stop()
+        self._forget_removed()
 
-    def _running_time(self) -> float | None:
-        """Return the running time in seconds without calling into GStreamer; None before it is known."""
-        return None if self._clock_offset is None else time.monotonic() + self._clock_offset
-
-    def read_clock(self) -> None:
-        """Note how the pipeline's running time stands to the monotonic clock, for synchronised inputs."""
-        clock = self.get_clock()
-        if clock is not None and self.get_base_time() > 0:
-            self._clock_offset = (clock.get_time() - self.get_base_time()) / Gst.SECOND - time.monotonic()
+    def _forget_removed(self) -> None:
+        """Keep the present pads' streams only: no more notices come."""
+        self._streams = {entry.stream.address: entry for entry in self._inputs.values()}
 
     # Pads
 
@@ -155,46 +170,45 @@ class SluiceMux(SourceTaskElement):
                 return None
             number = int(digits)
         pad = Gst.Pad.new_from_template(template, f"sink_{number}")
-        pad.set_chain_function_full(_sink_chain, None)
         pad.set_event_function_full(_sink_event, None)
         pad.set_query_function_full(_sink_query, None)
-        self._inputs[pad] = Input(pad, number, self._batcher.add(number))
+        entry = Input(pad, number, self._collector.add(number))
+        entry.stream.bind(pad)
+        self._take_frames(entry)
+        self._inputs[pad] = self._streams[entry.stream.address] = entry
         if self.srcpad.is_active():
             pad.set_active(True)
         self.add_pad(pad)
         return pad
+
+    def _take_frames(self, entry: Input) -> None:
+        """Let the pad's frames be queued in C; where they are scaled, by way of Python, on the pad's own thread."""
+        if self._form is not None and self._form.size:
+            entry.pad.set_chain_function_full(_sink_chain_scaling, None)
+        else:
+            entry.stream.take_frames_of(entry.pad)
 
     @guarded(failure=None)
     def do_release_pad(self, pad: Gst.Pad) -> None:
         entry = self._inputs.pop(pad, None)
         if entry is None:
             return
-        self._released_discarded += self._batcher.remove(entry.stream, (entry, None))
+        discarded, noticed = entry.stream.remove()
+        self._released_discarded += discarded
+        if not noticed:
+            self._streams.pop(entry.stream.address, None)
         pad.set_active(False)
         self.remove_pad(pad)
 
     # Data and events from upstream, on the streams' own threads
 
-    def chain(self, pad: Gst.Pad, buffer: Gst.Buffer) -> Gst.FlowReturn:
-        """Queue a frame of one stream; waits for room."""
+    def chain_scaling(self, pad: Gst.Pad, buffer: Gst.Buffer) -> Gst.FlowReturn:
+        """Scale a frame of one stream and queue it; waits for room."""
         entry = self._inputs.get(pad)
         if entry is None:
             return Gst.FlowReturn.FLUSHING
-        if self.flow != Gst.FlowReturn.OK:
-            entry.refused += 1
-            return self.flow
-        if entry.caps is None:
-            return Gst.FlowReturn.NOT_NEGOTIATED
-        if self._values["sync-inputs"]:
-            self.read_clock()
-        frame, untimed = entry.frame(buffer)
-        if untimed and entry.untimed == 1:
-            text = f"{pad.get_name()}: frames without a timestamp; theirs are counted from the frame rate"
-            self.message_full(
-                Gst.MessageType.WARNING, Gst.StreamError.quark(), int(Gst.StreamError.FORMAT), text, None, "", "", 0
-            )
-        accepted = self._batcher.put_frame(entry.stream, frame, frame.running_time / Gst.SECOND)
-        return Gst.FlowReturn.OK if accepted else Gst.FlowReturn.FLUSHING
+        scaled = self._form.scale(buffer, entry.raw_format) if entry.raw_format else buffer
+        return Gst.FlowReturn(entry.stream.put(scaled, self))
 
     def sink_event(self, pad: Gst.Pad, event: Gst.Event) -> bool:
         """Take an event of one stream; serialized ones wait in the stream's queue."""
@@ -203,23 +217,20 @@ class SluiceMux(SourceTaskElement):
         if entry is None:
             return False
         if kind == Gst.EventType.FLUSH_START:
-            self._batcher.flush(entry.stream, keep=lambda item: events.event_type(item[1]) in _KEPT_IN_FLUSH)
+            entry.stream.flush()
             return True
         if kind == Gst.EventType.FLUSH_STOP:
-            entry.flushed()
-            self._batcher.resume(entry.stream)
+            entry.stream.resume()
             return True
         if not kind & int(Gst.EventTypeFlags.SERIALIZED):
             return bool(self.srcpad.push_event(event))
         if kind == Gst.EventType.CAPS:
-            entry.set_caps(event.parse_caps(), self._builder)
-        elif kind == Gst.EventType.SEGMENT:
-            entry.set_segment(event.parse_segment())
+            entry.set_caps(event.parse_caps(), self._form)
         elif (kind == Gst.EventType.EOS and self._values["frame-num-reset-on-eos"]) or (
             kind == events.STREAM_RESET and self._values["frame-num-reset-on-stream-reset"]
         ):
-            entry.number_next = 0
-        return self._batcher.put_event(entry.stream, (entry, event))
+            entry.stream.renumber()
+        return bool(entry.stream.put_event(event))
 
     def sink_query(self, pad: Gst.Pad, query: Gst.Query) -> bool:
         """Answer a query of one stream's source."""
@@ -230,8 +241,8 @@ class SluiceMux(SourceTaskElement):
             return True
         if query.type == Gst.QueryType.ALLOCATION:
             # What waits here and is in one batch; a pool that has more may be used up by what follows.
-            settings = self._batcher.settings
-            return mux_input.answer_allocation(query, settings.queue_size + settings.max_same_source_frames)
+            held = self._queue_size() + self._values["max-same-source-frames"]
+            return mux_input.answer_allocation(query, held)
         if events.query_name(query) == "nv-batch-size":
             return events.answer(query, batch_size=1)
         return bool(pad.query_default(self, query))
@@ -269,30 +280,19 @@ class SluiceMux(SourceTaskElement):
     # The task
 
     def iterate(self) -> bool:
-        step = self._batcher.collect()
-        if step is None:
-            return False
-        for _, (entry, event) in step.events:
-            self._handle(entry, event)
-        if step.frames:
-            self._push_batch(step)
-        return True
-
-    def _push_batch(self, step: Any) -> None:
-        """Make a batch and push it; the frames are let go before, so that the batch alone holds them."""
-        frames = [frame for _, frame in step.frames]
-        step.frames.clear()
-        if self.flow != Gst.FlowReturn.OK:
-            for frame in frames:
-                frame.source.refused_batched += 1
-            return
         try:
-            held = [self._builder.build(frames)]
-            frames.clear()
-            self.push_held(held)
-        except BaseException as error:
+            step = self._collector.run(self._form.capacity, self.srcpad)
+        except ContractError as error:
             post_error(self, error)
             self.flow = Gst.FlowReturn.ERROR
+            return True
+        if step is None:
+            return False
+        if step.flow != Gst.FlowReturn.OK:
+            self.flow = Gst.FlowReturn(step.flow)
+        elif (entry := self._streams.get(step.stream)) is not None:
+            self._handle(entry, step.event)
+        return True
 
     def _once(self, name: str, make: Callable[[], Gst.Event]) -> None:
         """Push an event of the batches' own stream, unless it has been since the start or the last EOS."""
@@ -311,8 +311,8 @@ class SluiceMux(SourceTaskElement):
         elif kind == Gst.EventType.CAPS:
             self._announce(entry)
             caps = event.parse_caps()
-            self._once("caps", lambda: Gst.Event.new_caps(self._builder.caps(caps)))
-            leaving = self._builder.stream_caps(caps)
+            self._once("caps", lambda: Gst.Event.new_caps(self._form.caps(caps)))
+            leaving = self._form.stream_caps(caps)
             self.push_event(events.update_caps(entry.number, entry.stream_id, leaving))
         elif kind == Gst.EventType.SEGMENT:
             self._announce(entry)
@@ -327,7 +327,7 @@ class SluiceMux(SourceTaskElement):
 
     def _stream_start(self, entry: Input, event: Gst.Event) -> None:
         entry.stream_id = event.parse_stream_start()
-        self._batcher.mark_live(entry.stream)
+        entry.stream.mark_ended(False)
         if self._pipeline_eos:
             self._pipeline_eos = False
             self._head.clear()
@@ -350,14 +350,15 @@ class SluiceMux(SourceTaskElement):
         self._announce(entry)
         self.push_event(events.stream_eos(entry.number))
         self.push_event(events.stream_eos_message(self, entry.number))
-        if self._batcher.mark_ended(entry.stream):
+        if entry.stream.mark_ended():
             self._end()
 
     def _removed(self, entry: Input) -> None:
         """Say that a pad is gone; when only ended streams are left, that ends the batches too."""
+        self._streams.pop(entry.stream.address, None)
         if entry.announced:
             self.push_event(events.pad_deleted(entry.number))
-        if self._batcher.all_ended():
+        if self._collector.all_ended():
             self._end()
 
     def _end(self) -> None:
@@ -367,8 +368,8 @@ class SluiceMux(SourceTaskElement):
 
 
 @guarded(Gst.FlowReturn.ERROR)
-def _sink_chain(pad: Gst.Pad, parent: SluiceMux, buffer: Gst.Buffer) -> Gst.FlowReturn:
-    return parent.chain(pad, buffer)
+def _sink_chain_scaling(pad: Gst.Pad, parent: SluiceMux, buffer: Gst.Buffer) -> Gst.FlowReturn:
+    return parent.chain_scaling(pad, buffer)
 
 
 @guarded(failure=False)

@@ -1,7 +1,5 @@
-"""One sink pad of ``sluicemux``: its caps, segment, frame numbers and timestamps, and the queries it answers."""
+"""One sink pad of ``sluicemux``: what its caps say of the frames, and the queries it answers."""
 
-import time
-from dataclasses import dataclass
 from typing import Any
 
 import gi
@@ -12,37 +10,8 @@ from gi.repository import Gst, GstVideo
 
 from sluice.contract.structures import required_structure
 from sluice.elements import events, queries
-from sluice.elements.batch_policy import Stream
 
-_NTP_TO_UNIX = 2_208_988_800 * Gst.SECOND  # from 1900 to 1970 (RFC 868)
-_NO_STOP = 2**64 - 1
 _DEFAULT_DURATION = Gst.SECOND // 30
-
-
-@dataclass(slots=True)
-class Frame:
-    """One frame on its way into a batch.
-
-    Attributes:
-        source: the pad it came from.
-        buffer: the buffer; the batch's memory takes it over.
-        format: the contract's description of raw frames, None for NvBufSurfaces.
-        width, height: in pixels, from the caps.
-        number: counted from 0 per stream.
-        pts: of the buffer, or counted from the frame rate where it has none; nanoseconds.
-        running_time: of the PTS in the stream's segment; nanoseconds.
-        ntp: wall clock's or sender's time in nanoseconds since 1970, or 0.
-    """
-
-    source: "Input"
-    buffer: Gst.Buffer
-    format: Any
-    width: int
-    height: int
-    number: int
-    pts: int
-    running_time: int
-    ntp: int
 
 
 def time_segment() -> Gst.Event:
@@ -58,10 +27,10 @@ class Input:
     Args:
         pad: the pad.
         number: the N of its name ``sink_N``, which is the frames' ``pad_index``.
-        stream: its queue.
+        stream: its queue, a `sluice.contract.collector.Stream`.
     """
 
-    def __init__(self, pad: Gst.Pad, number: int, stream: Stream) -> None:
+    def __init__(self, pad: Gst.Pad, number: int, stream: Any) -> None:
         self.pad = pad
         self.number = number
         self.stream = stream
@@ -69,100 +38,33 @@ class Input:
 
     def reset(self) -> None:
         """Begin anew, as at READY→PAUSED."""
-        self.caps: Gst.Caps | None = None
-        self.format: Any = None
-        self.source_id = self.number
+        self.raw_format: Any = None
+        """How the frames come, a `FrameFormat`; None before caps and for NvBufSurfaces."""
         self.stream_id = ""
         self.announced = False
-        self.refused = 0
-        self.refused_batched = 0
-        self.untimed = 0
-        self.number_next = 0
-        self.flushed()
 
-    def flushed(self) -> None:
-        """Forget the segment and where the stream stood in it."""
-        self._segment = Gst.Segment()
-        self._segment.init(Gst.Format.TIME)
-        self._plain, self._first = True, 0
-        self._last_running_time = 0
-        self._pts_next = 0
-
-    def set_segment(self, segment: Gst.Segment) -> None:
-        """Take the segment of the frames that follow; one that is not in time is taken for time from 0."""
-        if segment.format == Gst.Format.TIME:
-            self._segment = segment.copy()
-            # The common kind, for which the running time is worked out without calling GStreamer.
-            self._plain = segment.rate == 1 and segment.base == segment.offset == 0 and segment.stop == _NO_STOP
-            self._first = segment.start
-            self._pts_next = segment.start
-        else:
-            self.flushed()
-
-    def _to_running_time(self, pts: int) -> int:
-        """Return a timestamp's running time; that of the frame before where it lies outside the segment."""
-        if self._plain and self._first <= pts:
-            return pts - self._first
-        running_time = self._segment.to_running_time(Gst.Format.TIME, pts)
-        return self._last_running_time if running_time == Gst.CLOCK_TIME_NONE else int(running_time)
-
-    def set_caps(self, caps: Gst.Caps, builder: Any) -> None:
+    def set_caps(self, caps: Gst.Caps, form: Any) -> None:
         """Take the caps of the frames that follow.
 
         Raises:
             ContractError, ConfigurationError: they cannot be batched, or not together with the other streams'.
         """
-        self._raw_format, self.format = builder.accept(caps, self.number)
-        self._builder = builder
-        self.caps = caps
+        self.raw_format, format = form.accept(caps, self.number)
         structure = required_structure(caps, 0)
-        self._width = structure.get_int("width")[1]
-        self._height = structure.get_int("height")[1]
-        self._duration = queries.frame_duration(caps) or _DEFAULT_DURATION
         source_id = events.ask(self.pad, "nv-sourceid", "source-id")
-        self.source_id = self.number if source_id is None else source_id
-
-    def frame(self, buffer: Gst.Buffer) -> tuple[Frame, bool]:
-        """Return a buffer with what its metadata needs, and whether its timestamp had to be counted."""
-        pts = buffer.pts
-        untimed = pts == Gst.CLOCK_TIME_NONE
-        if untimed:
-            pts = self._pts_next
-            self.untimed += 1
-        self._pts_next = pts + (buffer.duration if buffer.duration != Gst.CLOCK_TIME_NONE else self._duration)
-        running_time = self._last_running_time = self._to_running_time(pts)
-        number = self.number_next
-        self.number_next += 1
-        frame = Frame(
-            source=self,
-            buffer=self._builder.scale(buffer, self._raw_format),
-            format=self.format,
-            width=self._width,
-            height=self._height,
-            number=number,
-            pts=pts,
-            running_time=running_time,
-            ntp=time.time_ns() if self._builder.system_time else _sender_time(buffer),
+        self.stream.set_format(
+            format,
+            source_id=self.number if source_id is None else source_id,
+            size=(structure.get_int("width")[1], structure.get_int("height")[1]),
+            pipeline_size=form.size or (0, 0),
+            duration=queries.frame_duration(caps) or _DEFAULT_DURATION,
         )
-        return frame, untimed
 
     def stats(self) -> dict[str, int]:
         """Return the pad's counts by name."""
-        counts = self.stream.counts
-        return {
-            "frames-in": counts.frames_in,
-            "frames-out": counts.frames_out - self.refused_batched,
-            "discarded": counts.discarded,
-            "late": counts.late,
-            "refused": self.refused + self.refused_batched,
-            "untimed": self.untimed,
-        }
-
-
-def _sender_time(buffer: Gst.Buffer) -> int:
-    """Return the sender's time of a frame in nanoseconds since 1970, from its NTP reference timestamp; 0 without."""
-    meta = buffer.get_reference_timestamp_meta(Gst.Caps.from_string("timestamp/x-ntp"))
-    return 0 if meta is None or meta.timestamp < _NTP_TO_UNIX else int(meta.timestamp - _NTP_TO_UNIX)
+        counts = self.stream.counts()
+        names = ("frames_in", "frames_out", "discarded", "late", "refused", "untimed")
+        return {name.replace("_", "-"): getattr(counts, name) for name in names}
 
 
 def answer_caps(pad: Gst.Pad, query: Gst.Query) -> bool:

@@ -1,39 +1,32 @@
-"""How ``sluicemux`` makes a batch: the frames' memory and metadata on one new buffer, and its caps."""
+"""What goes into ``sluicemux``'s batches: which streams fit together, in what size; their caps and metadata."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import gi
 
 gi.require_version("Gst", "1.0")
-import numpy as np
 from gi.repository import Gst
 
-from sluice.contract import batching, bulk
+from sluice.contract import batching
 from sluice.contract.formats import FrameFormat, MemType
-from sluice.contract.metadata import BatchMeta
 from sluice.contract.structures import required_structure
-from sluice.elements.mux_input import Frame
 from sluice.errors import ConfigurationError
 
 
-class BatchBuilder:
-    """Makes the batches of one muxer between NULL→READY and READY→NULL.
+class BatchForm:
+    """What the batches of one muxer have in common, between NULL→READY and READY→NULL.
 
     Args:
         values: the muxer's properties by name, as they are at NULL→READY.
 
     Attributes:
         capacity: frames a batch has room for.
-        system_time: whether ``ntp_timestamp`` is the wall clock's time.
-        batches: how many have been made.
+        size: width and height that every frame is scaled to; None where they keep their own.
     """
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.capacity: int = values["batch-size"]
-        self.system_time: bool = values["attach-sys-ts"]
-        self.batches = 0
-        self._size = (values["width"], values["height"]) if values["width"] else None
+        self.size = (values["width"], values["height"]) if values["width"] else None
         self._padding: bool = values["enable-padding"]
         self._as_nvmm = values["nvbuf-memory-type"] == MemType.SYSTEM
         self._gpu_id: int = values["gpu-id"]
@@ -42,7 +35,6 @@ class BatchBuilder:
     def reset(self) -> None:
         """Forget the streams, as at READY→PAUSED."""
         self._memory: tuple[str, str, int] | None = None
-        self._last_pts = 0
 
     def accept(self, caps: Gst.Caps, number: int) -> tuple[FrameFormat | None, FrameFormat | None]:
         """Check the caps of stream ``number``; return the descriptions of its frames.
@@ -56,19 +48,19 @@ class BatchBuilder:
         """
         memory = batching.memory_feature(caps)
         format = None if memory == batching.NVMM_FEATURE else FrameFormat.from_caps(caps)
-        if memory != "memory:SystemMemory" and (self._size or self._as_nvmm):
-            what = "width and height" if self._size else "nvbuf-memory-type=6"
+        if memory != "memory:SystemMemory" and (self.size or self._as_nvmm):
+            what = "width and height" if self.size else "nvbuf-memory-type=6"
             raise ConfigurationError(
                 f"sink_{number}: {what} need frames in system memory, these are in {memory}; unset them"
             )
         self._check_alike(caps, memory, number)
-        return format, self._scaled(format) if format and self._size else format
+        return format, self._scaled(format) if format and self.size else format
 
     def _scaled(self, format: FrameFormat) -> FrameFormat:
         from sluice.contract.scaling import scaled_format  # imports OpenCV, which only scaling needs
 
-        assert self._size is not None
-        return scaled_format(format, *self._size)
+        assert self.size is not None
+        return scaled_format(format, *self.size)
 
     def _check_alike(self, caps: Gst.Caps, memory: str, number: int) -> None:
         """Hold the memory of all streams, and in NVMM batches the pixel format, to the first stream's."""
@@ -90,21 +82,21 @@ class BatchBuilder:
 
     def stream_caps(self, caps: Gst.Caps) -> Gst.Caps:
         """Return a stream's caps as its frames go into batches: those it came with, but for the size after scaling."""
-        if self._size is None:
+        if self.size is None:
             return caps
         scaled = caps.copy()
-        width, height = self._size
+        width, height = self.size
         for field, value in (("width", width), ("height", height), ("pixel-aspect-ratio", Gst.Fraction(1, 1))):
             scaled.set_value(field, value)
         return scaled
 
     def scale(self, buffer: Gst.Buffer, format: FrameFormat | None) -> Gst.Buffer:
         """Return a frame in the size the muxer was told, copied only when it has another; else the frame itself."""
-        if self._size is None:
+        if self.size is None:
             return buffer
         from sluice.contract.scaling import scale_frame
 
-        return scale_frame(buffer, format, *self._size, self._padding)
+        return scale_frame(buffer, format, *self.size, self._padding)
 
     def caps(self, first: Gst.Caps) -> Gst.Caps:
         """Return the caps of the batches, given those of the stream that came first."""
@@ -114,7 +106,7 @@ class BatchBuilder:
         memory = batching.memory_feature(first)
         if memory != batching.NVMM_FEATURE and not self._as_nvmm:
             return batching.surface_caps(self.capacity, framerate)
-        width, height = self._size or (structure.get_int("width")[1], structure.get_int("height")[1])
+        width, height = self.size or (structure.get_int("width")[1], structure.get_int("height")[1])
         return batching.nvmm_caps(
             structure.get_string("format"),
             width,
@@ -124,28 +116,3 @@ class BatchBuilder:
             memory_type="nvbuf-mem-system" if self._as_nvmm else structure.get_string("nvbuf-memory-type"),
             gpu_id=self._gpu_id,
         )
-
-    def build(self, frames: Sequence[Frame]) -> Gst.Buffer:
-        """Return a batch of the frames with its metadata; its PTS is their largest running time, never going back."""
-        batch = batching.make_batch([(frame.buffer, frame.format) for frame in frames], self.capacity)
-        meta = BatchMeta.attach(batch, self.capacity)
-        width, height = self._size or (0, 0)
-        rows = [
-            (
-                frame.pts,
-                frame.ntp,
-                frame.source.number,
-                frame.source.source_id,
-                frame.number,
-                frame.width,
-                frame.height,
-                width,
-                height,
-            )
-            for frame in frames
-        ]
-        bulk.fill_frames(meta, np.array(rows, bulk.FRAME_ROW))
-        self._last_pts = max(self._last_pts, *(frame.running_time for frame in frames))
-        batch.pts = self._last_pts
-        self.batches += 1
-        return batch

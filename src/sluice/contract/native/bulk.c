@@ -412,23 +412,6 @@ sluice_remove_objects (const SluiceProvider *provider, gpointer frame, const gui
   return fault != 0 ? fault : (gint64) count;
 }
 
-/* One frame to create; the numpy dtype of bulk.py has the same fields. */
-typedef struct
-{
-  guint64 buf_pts;
-  guint64 ntp_timestamp;
-  guint32 pad_index;
-  guint32 source_id;
-  gint32 frame_num;
-  guint32 source_width;
-  guint32 source_height;
-  guint32 pipeline_width;
-  guint32 pipeline_height;
-} SluiceFrameRow;
-
-G_STATIC_ASSERT (sizeof (SluiceFrameRow) == 48);
-
-/* Add frames to a batch; batch_id is the frame's place in it. */
 SLUICE_EXPORT gint64
 sluice_fill_frames (const SluiceProvider *provider, gpointer batch, const SluiceFrameRow *rows, guint count,
     guint64 *addresses, gboolean wait)
@@ -449,7 +432,8 @@ sluice_fill_frames (const SluiceProvider *provider, gpointer batch, const Sluice
     FIELD (provider, frame, FRAME_PIPELINE_WIDTH, guint) = rows[i].pipeline_width;
     FIELD (provider, frame, FRAME_PIPELINE_HEIGHT, guint) = rows[i].pipeline_height;
     provider->add_frame (batch, frame);
-    addresses[i] = GPOINTER_TO_SIZE (frame);
+    if (addresses != NULL)
+      addresses[i] = GPOINTER_TO_SIZE (frame);
   }
   provider->unlock (batch);
   return count;

@@ -6,10 +6,15 @@
 #ifndef SLUICE_PROVIDER_H
 #define SLUICE_PROVIDER_H
 
+#include "frame_row.h"
 #include "nvds.h"
 
-/* X (member, symbol, arguments): every function takes pointers and returns a pointer or nothing. */
+/* X (member, symbol, result, arguments) */
 #define SLUICE_FUNCTIONS(X) \
+  X (create_batch, "nvds_create_batch_meta", gpointer, (guint max_frames)) \
+  X (destroy_batch, "nvds_destroy_batch_meta", gint, (gpointer batch)) \
+  X (add_meta, "gst_buffer_add_nvds_meta", gpointer, \
+      (GstBuffer *buffer, gpointer data, gpointer user_data, gpointer copy, gpointer release)) \
   X (lock, "nvds_acquire_meta_lock", void, (gpointer batch)) \
   X (unlock, "nvds_release_meta_lock", void, (gpointer batch)) \
   X (acquire_frame, "nvds_acquire_frame_meta_from_pool", gpointer, (gpointer batch)) \
@@ -27,7 +32,11 @@
   X (remove_object, "nvds_remove_obj_meta_from_frame", void, (gpointer frame, gpointer object))
 
 #define SLUICE_FIELDS(X) \
+  X (META_TYPE, "NvDsMeta.meta_type") \
   X (BASE_BATCH, "NvDsBaseMeta.batch_meta") \
+  X (BASE_COPY, "NvDsBaseMeta.copy_func") \
+  X (BASE_RELEASE, "NvDsBaseMeta.release_func") \
+  X (BATCH_MAX_FRAMES, "NvDsBatchMeta.max_frames_in_batch") \
   X (BATCH_MUTEX, "NvDsBatchMeta.meta_mutex") \
   X (BATCH_FRAMES, "NvDsBatchMeta.num_frames_in_batch") \
   X (BATCH_USERS, "NvDsBatchMeta.batch_user_meta_list") \
@@ -126,6 +135,10 @@ sluice_enter (const SluiceProvider *provider, gpointer batch, gboolean wait)
   provider->lock (batch);
   return TRUE;
 }
+
+/* Add frames to a batch; batch_id is the frame's place in it. `addresses` may be NULL. */
+SLUICE_EXPORT gint64 sluice_fill_frames (const SluiceProvider *provider, gpointer batch, const SluiceFrameRow *rows,
+    guint count, guint64 *addresses, gboolean wait);
 
 /* Check that each address is an object of the frame. They mostly come in list order, so the search goes on from the
  * last one found. `zero_allowed`: 0 stands for no object. */

@@ -47,10 +47,10 @@ typedef struct {
 G_GNUC_INTERNAL BatchMemory *batch_memory_new(guint capacity, guint frames, guint mem_type, guint gpu_id);
 G_GNUC_INTERNAL BatchMemory *batch_of(GstBuffer *buffer);
 
-/* One raw frame as Python describes it (mirrored by _pixels.py). */
+/* One frame as Python describes it (mirrored by _pixels.py). */
 typedef struct {
   GstBuffer *buffer;
-  const GstVideoInfo *info;
+  const GstVideoInfo *info; /* NULL where the buffer maps to an NvBufSurface; then nothing below counts */
   guint64 tag;
   guint32 color_format;
   guint32 on_cuda;
@@ -68,6 +68,6 @@ G_GNUC_INTERNAL gboolean read_surfaces(GstBuffer *buffer, NvBufSurface *header, 
 G_GNUC_INTERNAL gboolean check_surface(const NvBufSurfaceParams *params, char *error, gsize room);
 G_GNUC_INTERNAL void flatten_surface(const NvBufSurfaceParams *params, SurfaceInfo *info);
 
-gboolean sluice_batch_raw(GstBuffer *out, const RawFrame *frames, guint n, guint capacity, char *error, gsize room);
+gboolean sluice_batch_frames(GstBuffer *out, const RawFrame *frames, guint n, guint capacity, char *error, gsize room);
 
 #endif

@@ -69,8 +69,7 @@ static Frame *take_raw_frame(const RawFrame *raw, guint flags, NvBufSurfaceParam
 }
 
 /* Appends to `out` the memory of a batch of raw frames; the frames' buffers are referenced, not copied. */
-gboolean sluice_batch_raw(GstBuffer *out, const RawFrame *frames, guint n, guint capacity, char *error, gsize room) {
-  if (n > capacity) return FAIL("%u frames do not fit in a batch of %u", n, capacity);
+static gboolean batch_raw(GstBuffer *out, const RawFrame *frames, guint n, guint capacity, char *error, gsize room) {
   gboolean on_cuda = n > 0 && frames[0].on_cuda;
   guint flags = GST_MAP_READ | (on_cuda ? SLUICE_MAP_CUDA : 0);
   guint device = on_cuda ? cuda_device_of(frames[0].buffer) : 0;
@@ -97,17 +96,16 @@ gboolean sluice_batch_raw(GstBuffer *out, const RawFrame *frames, guint n, guint
 
 /* ---- batches of surfaces that are NvBufSurfaces already ---- */
 
-gboolean sluice_batch_surfaces(GstBuffer *out, GstBuffer **frames, guint n, guint capacity, char *error, gsize room);
-
 /* Appends to `out` the memory of a batch whose surfaces are struct copies of those in the given buffers. */
-gboolean sluice_batch_surfaces(GstBuffer *out, GstBuffer **frames, guint n, guint capacity, char *error, gsize room) {
+static gboolean batch_surfaces(GstBuffer *out, const RawFrame *frames, guint n, guint capacity, char *error,
+                               gsize room) {
   BatchMemory *batch = batch_memory_new(capacity, capacity, NVBUF_MEM_CUDA_DEVICE, 0);
   for (guint i = 0; i < n; i++) {
     NvBufSurface header;
     NvBufSurfaceParams *list = NULL;
     gboolean ours;
     char reason[192] = "";
-    if (read_surfaces(frames[i], &header, &list, &ours, reason, sizeof reason)) {
+    if (read_surfaces(frames[i].buffer, &header, &list, &ours, reason, sizeof reason)) {
       if (i > 0 && (header.memType != batch->surface.memType || header.gpuId != batch->surface.gpuId))
         g_snprintf(reason, sizeof reason, "memory type %u on GPU %u does not mix with frame 0's type %u on GPU %u",
                    header.memType, header.gpuId, batch->surface.memType, batch->surface.gpuId);
@@ -123,7 +121,7 @@ gboolean sluice_batch_surfaces(GstBuffer *out, GstBuffer **frames, guint n, guin
     }
     batch->surface.memType = header.memType;
     batch->surface.gpuId = header.gpuId;
-    Frame *frame = frame_new(gst_buffer_ref(frames[i]));
+    Frame *frame = frame_new(gst_buffer_ref(frames[i].buffer));
     for (guint k = 0; k < header.numFilled; k++) {
       batch->surface.surfaceList[batch->frames] = list[k];
       batch->frame[batch->frames++] = k == 0 ? frame : frame_ref(frame);
@@ -133,6 +131,16 @@ gboolean sluice_batch_surfaces(GstBuffer *out, GstBuffer **frames, guint n, guin
   }
   gst_buffer_append_memory(out, &batch->memory);
   return TRUE;
+}
+
+/* Appends to `out` the memory of a batch of frames of one kind: NvBufSurfaces (without info), or raw video. */
+gboolean sluice_batch_frames(GstBuffer *out, const RawFrame *frames, guint n, guint capacity, char *error, gsize room) {
+  guint surfaces = 0;
+  if (n > capacity) return FAIL("%u frames do not fit in a batch of %u", n, capacity);
+  for (guint i = 0; i < n; i++) surfaces += frames[i].info == NULL;
+  if (surfaces != 0 && surfaces != n)
+    return FAIL("%u of %u frames are NvBufSurfaces and the others raw video; a batch has one kind", surfaces, n);
+  return (surfaces ? batch_surfaces : batch_raw)(out, frames, n, capacity, error, room);
 }
 
 GstBuffer *sluice_batch_original(GstBuffer *buffer, guint index);
@@ -164,7 +172,7 @@ gboolean sluice_batch_single(GstBuffer *out, const RawFrame *raw, char *error, g
 gboolean sluice_batch_single(GstBuffer *out, const RawFrame *raw, char *error, gsize room) {
   RawFrame shared = *raw;
   shared.buffer = memory_only(raw->buffer);
-  gboolean done = sluice_batch_raw(out, &shared, 1, 1, error, room);
+  gboolean done = batch_raw(out, &shared, 1, 1, error, room);
   gst_buffer_unref(shared.buffer);
   return done;
 }
