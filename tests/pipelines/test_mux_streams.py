@@ -240,6 +240,34 @@ def test_streams_of_5_to_60_fps_keep_their_rates(watch: Callable[[str], Watch]) 
     assert all(seen.stats(pad)["discarded"] == 0 for pad in range(4))
 
 
+def test_synchronised_inputs_discard_what_comes_late(watch: Callable[[str], Watch]) -> None:
+    """One of two live streams stands still for half a second, then brings what it has missed."""
+    seen = watch(
+        "sluicemux name=m batch-size=2 sync-inputs=true batched-push-timeout=100000 ! fakesink sync=false "
+        + "".join(
+            f"videotestsrc is-live=true num-buffers=75 ! video/x-raw,format=GRAY8,width=16,height=16,framerate=50/1 ! "
+            f"identity name=i{pad} ! m.sink_{pad} "
+            for pad in (0, 1)
+        )
+    )
+    passed = []
+
+    def stall(_pad: Gst.Pad, _info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:
+        passed.append(True)
+        if len(passed) == 20:
+            time.sleep(0.5)
+        return Gst.PadProbeReturn.OK
+
+    seen.pipeline.get_by_name("i1").get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, stall)
+    seen.run()
+    for pad in (0, 1):
+        stats = seen.stats(pad)
+        assert stats["frames-in"] == stats["frames-out"] + stats["discarded"] == 75
+        assert stats["late"] == stats["discarded"]
+    assert seen.stats(1)["late"] >= 10
+    assert seen.stats(0)["late"] < seen.stats(1)["late"]
+
+
 def add_source(seen: Watch, pad_name: str) -> tuple[Gst.Bin, Gst.Pad]:
     made = Gst.parse_bin_from_description(
         "videotestsrc is-live=true ! capsfilter caps=video/x-raw,format=GRAY8,width=16,height=16,framerate=50/1", True
