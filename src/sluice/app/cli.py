@@ -62,7 +62,10 @@ def run(
     labels: Annotated[Path | None, typer.Option(help="File with one label per line.", exists=True)] = None,
     tracker: Annotated[str, typer.Option(help="Name of a tracker, or none.")] = "bytetrack",
     out: Annotated[Path | None, typer.Option(help="An .mp4 file, or a folder for one per stream.")] = None,
-    messages: Annotated[str | None, typer.Option(help="JSON lines file, or - for the standard output.")] = None,
+    messages: Annotated[
+        str | None,
+        typer.Option(help="JSON lines file, - for the standard output, or a broker: kafka://host:port/topic, mqtt://…"),
+    ] = None,
     tile: Annotated[bool, typer.Option("--tile", help="Show all streams in one picture.")] = False,
     frames: Annotated[int | None, typer.Option(help="End each stream after so many frames.", min=1)] = None,
     confidence: Annotated[float | None, typer.Option(help="Least score of a detection.", min=0, max=1)] = None,

@@ -64,7 +64,8 @@ class Pipeline:
             labels: file with one label per line, in place of the model's own.
             tracker: name of the tracker, or None for no tracking.
             out: an ``.mp4`` file (one stream, or several tiled), or a folder for one annotated file per stream.
-            messages: JSON lines file, or "-" for the standard output.
+            messages: JSON lines file, "-" for the standard output, or the URL of a broker: ``kafka://host:port/topic``,
+                ``mqtt://``, ``amqp://``, ``redis://``, ``nats://``, ``https://``; see docs/brokers.md.
             tile: show all streams in one picture.
             confidence: least score of a detection, 0..1; None: the model's own.
             iou: overlap from which boxes of one class are merged, 0..1; None: the model's own.

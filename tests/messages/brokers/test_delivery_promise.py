@@ -1,64 +1,19 @@
 """The promise against real brokers: at least once, in order, while the broker goes away and our process is killed."""
 
 import json
-import subprocess
-import sys
-import threading
 import time
 from base64 import b64encode
 
 import pytest
 
 from messages.brokers import sender
+from messages.brokers.sending import RATE, Sender, firsts, numbers
 from messages.brokers.servers import TOPIC, wait_for
 from sluice.messages import Overflow, Writer
 from sluice.messages.brokers import from_url, open_delivery
 
-RATE = 200
 OUTAGE = 4.0  # seconds
 _IN_MEMORY = 40  # messages that may wait for the disk when the process is killed: a fifth of a second
-
-
-class Sender:
-    """The program of `sender`, and what it has said."""
-
-    def __init__(self, url, spool, first, count, rate=RATE):
-        command = [sys.executable, sender.__file__, url, str(spool), str(first), str(count), str(rate)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.lines = []
-        self.reader = threading.Thread(target=lambda: self.lines.extend(self.process.stdout), daemon=True)
-        self.reader.start()
-
-    def wait_given(self, count):
-        wait_for(lambda: len(self.lines) >= count, 60, f"the sending of {count} messages")
-
-    def kill(self):
-        """kill -9; return the numbers of the message that is given next, and of the one that is on disk next."""
-        self.process.kill()
-        self.wait()
-        whole = [line for line in self.lines if line.endswith("\n")]
-        given, on_disk = map(int, whole[-1].split())
-        return given, on_disk
-
-    def wait(self):
-        """Wait for the end; return the exit status and what stands on the standard error."""
-        errors = self.process.stderr.read()
-        self.reader.join(60)
-        return self.process.wait(60), errors
-
-    def finish(self):
-        status, errors = self.wait()
-        assert status == 0, errors
-        return json.loads(self.lines[-1])
-
-
-def numbers(messages):
-    return [json.loads(payload)["n"] for _, payload in messages]
-
-
-def firsts(values):
-    """Values without those that came before: what a reader keeps that drops duplicates."""
-    return list(dict.fromkeys(values))
 
 
 def test_nothing_is_lost_and_order_is_kept_across_an_outage_and_a_crash(server, tmp_path):
