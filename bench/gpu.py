@@ -22,6 +22,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -49,7 +50,9 @@ def source(clip: Path) -> str:
     codec = "h265" if clip.suffix in (".h265", ".hevc") else "h264"
     caps = f"video/x-{codec},stream-format=byte-stream,framerate=30/1"
     return (
-        f"multifilesrc location={clip} loop=true caps={caps} ! {codec}parse ! nvv4l2decoder ! queue max-size-buffers=4"
+        f"multifilesrc location={clip} loop=true caps={caps} ! {codec}parse ! "
+        # Frames that wait, are in a batch or are being inferred are the decoder's own surfaces.
+        "nvv4l2decoder num-extra-surfaces=16 ! queue max-size-buffers=4"
     )
 
 
@@ -177,7 +180,7 @@ def by_element(used: dict[str, float], batches: float) -> dict[str, int]:
     """Processor microseconds per batch of the busiest threads, those of one name taken together."""
     together: dict[str, float] = {}
     for key, seconds in used.items():
-        name = key.rpartition(":")[0].rstrip("0123456789")
+        name = re.sub(r"[0-9]", "", key.rpartition(":")[0])
         together[name] = together.get(name, 0.0) + seconds
     busiest = sorted(together.items(), key=lambda item: -item[1])[:12]
     return {name: round(seconds / batches * 1e6) for name, seconds in busiest if seconds > 0.01}

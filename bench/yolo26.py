@@ -16,9 +16,7 @@ class Yolo26n(torch.nn.Module):
         head = network.model[-1]
         head.end2end = True
         network.fuse()
-        # Without `dynamic` the head keeps tensors from call to call and replaces them when the batch size changes,
-        # which a captured graph would go on reading.
-        head.export, head.dynamic = True, True
+        head.export = True
         self.network = network.half()
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:

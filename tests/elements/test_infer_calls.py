@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sluice.elements.infer_calls import call_model
+from sluice.elements.infer_calls import BegunCall, call_model
 from sluice.elements.infer_properties import PROPERTIES, Settings
 from sluice.elements.infer_state import Stats
 from sluice.errors import ModelError
@@ -95,3 +95,67 @@ def test_a_call_that_failed_does_not_count_as_model_time():
     values = {entry.name: entry.default for entry in PROPERTIES} | {"model": "m"}
     call_model(FakeModel(lambda _: ValueError()), FakeBatch(1), Settings.from_values(values), stats)
     assert stats.snapshot().model_ms_max == 0
+
+
+class BegunFrames:
+    """What a model returns that has only begun."""
+
+    def __init__(self, found):
+        self.found = found
+
+    def ready(self):
+        return True
+
+    def finish(self):
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+class BeginningModel(FakeModel):
+    """Begins calls; `outcome` is what the begun call gives, or an exception that beginning raises at once."""
+
+    def __init__(self, outcome, at_once=False):
+        super().__init__()
+        self.outcome, self.at_once = outcome, at_once
+
+    def begin(self, frames):
+        if self.at_once:
+            raise self.outcome
+        return None if self.outcome is None else BegunFrames(self.outcome)
+
+
+def begin(model, streams=2, batch_size=0):
+    values = {entry.name: entry.default for entry in PROPERTIES} | {"model": "m", "batch-size": batch_size}
+    batch = FakeBatch(streams)
+    return call_model(model, batch, Settings.from_values(values), Stats()), batch
+
+
+def test_a_begun_call_keeps_its_pixels_until_it_is_finished():
+    unfinished, batch = begin(BeginningModel(["a", "b"]))
+    assert isinstance(unfinished, BegunCall)
+    assert not batch.released
+    assert unfinished.finish().found == ["a", "b"]
+    assert batch.released
+
+
+def test_a_begun_call_that_fails_is_repeated_frame_by_frame():
+    model = BeginningModel(ValueError("out of memory"))
+    unfinished, batch = begin(model)
+    results = unfinished.finish()
+    assert results.found == ["stream 0", "stream 1"]
+    assert model.calls == [[0], [1]]
+    assert "out of memory" in str(results.error)
+    assert batch.released
+
+
+@pytest.mark.parametrize("model", [BeginningModel(None), BeginningModel(ValueError("refused"), at_once=True)])
+def test_what_cannot_be_begun_is_called(model):
+    results, batch = begin(model)
+    assert results.found == ["stream 0", "stream 1"]
+    assert batch.released
+
+
+def test_a_batch_that_takes_several_calls_is_not_begun():
+    results, _ = begin(BeginningModel(["never"]), streams=3, batch_size=2)
+    assert results.found == ["stream 0", "stream 1", "stream 2"]

@@ -63,6 +63,33 @@ def test_batches_in_flight_do_not_mix(gpu, graphs):
     runs.close()
 
 
+class Keeping(Boxes):
+    """Keeps a tensor from call to call and replaces it when the batch size changes, as YOLO heads do."""
+
+    kept = None
+
+    def forward(self, pictures):
+        if self.kept is None or len(self.kept) != len(pictures):
+            self.kept = torch.from_numpy(np.full((len(pictures), 1, 1), 0.5, np.float32)).to(pictures.device)
+        rows = super().forward(pictures)
+        return torch.cat([rows[..., :4] * self.kept, rows[..., 4:]], -1)
+
+
+def test_a_graph_reads_what_a_module_kept_after_it_was_replaced(gpu):
+    module = Keeping().to(gpu)
+    runs = engine(gpu, module)
+    batches = [surfaces(count, gpu, seed=count) for count in (1, 2, 4, 8)]
+    for batch in batches:
+        runs.begin(batch).finish()
+    filling = [torch.full((64, 1, 1), 9.0, device=gpu) for _ in range(2000)]
+    torch.cuda.synchronize()
+    for batch in batches:
+        found = runs.begin(batch).finish().arrays[0].copy()
+        np.testing.assert_allclose(found, eager(Keeping().to(gpu), batch, gpu), atol=1e-5)
+    del filling
+    runs.close()
+
+
 def test_a_network_that_no_graph_can_hold_runs_without(gpu, caplog):
     module = Boxes().to(gpu)
 

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the GPU path needs torch")
 
 HERE = Path(__file__).parent
-NVMM = "nvv4l2decoder"
+NVMM = "nvv4l2decoder num-extra-surfaces=16"
 SIZED = 'model-options="decoder=yolo-end2end;width=64;height=64'
 CUDA = "nvh264dec ! video/x-raw(memory:CUDAMemory)"
 

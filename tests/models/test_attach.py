@@ -8,8 +8,16 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.contract import bulk, infer_meta
-from sluice.contract.metadata import UNTRACKED, BatchMeta, FrameMeta
-from sluice.models.attach import MASK_SIDE, attach_detections, box_masks, label_texts, on_surface, part_of_mask
+from sluice.contract.metadata import UNTRACKED, BatchMeta, FrameMeta, Lease
+from sluice.models.attach import (
+    MASK_SIDE,
+    attach_batch,
+    attach_detections,
+    box_masks,
+    label_texts,
+    on_surface,
+    part_of_mask,
+)
 from sluice.models.detections import Detections
 from sluice.models.whole import Classification, Layer, RawOutputs, Segmentation, WholeFrame
 
@@ -251,3 +259,39 @@ def test_colours_of_boxes_are_written(frame):
     assert (first.rect.border_color, second.rect.border_color) == ((0, 0, 1, 1), (0, 1, 0, 0.5))
     assert (first.rect.has_bg_color, first.rect.bg_color) == (True, (1, 1, 0, 0.25))
     assert second.rect.has_bg_color is False
+
+
+def facts(item: object) -> tuple:
+    return item.box, item.confidence, item.class_id, item.label, item.unique_component_id
+
+
+def test_a_batch_of_plain_detections_is_written_as_each_alone():
+    """Clipped, left out where nothing remains, empty frames and frames of other sizes."""
+    sizes = [(100, 50), (40, 40), (64, 64)]
+    given = [
+        Detections(
+            np.array([[-5, 10, 20, 60], [200, 0, 210, 10], [1, 2, 3, 4]], np.float32),
+            np.array([0.9, 0.8, 0.7], np.float32),
+            np.array([0, 1, 7], np.int32),
+        ),
+        Detections.empty(),
+        Detections(np.array([[5, 5, 90, 20]], np.float32), np.array([0.5], np.float32), np.array([1], np.int32)),
+    ]
+    written = []
+    for together in (True, False):
+        buffer, lease = Gst.Buffer.new(), Lease()
+        batch = BatchMeta.attach(buffer, 4, lease)
+        bulk.fill_frames(batch, np.zeros(3, bulk.FRAME_ROW))
+        frames = batch.frames
+        if together:
+            count = attach_batch(frames, given, ("a", "b"), 3, sizes)
+        else:
+            count = sum(
+                attach_detections(frame, item, ("a", "b"), 3, size)
+                for frame, item, size in zip(frames, given, sizes, strict=True)
+            )
+        assert count == 3
+        written.append([[facts(item) for item in frame.objects] for frame in frames])
+        assert all(frame.infer_done for frame in frames)
+    assert written[0] == written[1]
+    assert [len(frame) for frame in written[0]] == [2, 0, 1]

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from sluice.models.instance import ModelDefinition, ModelInstance
+from sluice.models.instance import ModelDefinition, ModelInstance, Unfinished
 
 
 class Recorder:
@@ -151,7 +151,7 @@ def test_a_call_that_hangs_is_abandoned_and_reported_once(caplog):
 def test_a_hanging_call_does_not_keep_the_process():
     program = """
 import time
-from sluice.models.instance import ModelDefinition, ModelInstance
+from sluice.models.instance import ModelDefinition, ModelInstance, Unfinished
 class Model:
     load = warm_up = close = lambda self: None
 instance = ModelInstance(ModelDefinition("sleepy"), lambda _: Model())
@@ -194,3 +194,53 @@ def test_closing_a_retired_instance_takes_back_what_has_not_begun():
     gate.set()
     assert instance.close(5)
     assert first.done()
+
+
+class Slow(Unfinished):
+    """Ready when told so."""
+
+    def __init__(self, value: object) -> None:
+        self.value, self.done = value, threading.Event()
+
+    def ready(self) -> bool:
+        return self.done.is_set()
+
+    def finish(self) -> object:
+        assert self.done.wait(10)
+        if isinstance(self.value, Exception):
+            raise self.value
+        return self.value
+
+
+def test_calls_that_are_only_begun_are_finished_in_order_while_others_are_made():
+    instance = ModelInstance(ModelDefinition("m"), lambda _: SimpleModel())
+    begun = [Slow("first"), Slow(ValueError("second"))]
+    futures = [instance.submit(lambda _, item=item: item) for item in begun]
+    assert instance.submit(lambda _: "made at once").result(10) == "made at once"
+    assert not futures[0].done()
+    begun[1].done.set()
+    time.sleep(0.01)
+    assert not futures[1].done(), "the second was completed before the first"
+    begun[0].done.set()
+    assert futures[0].result(10) == "first"
+    with pytest.raises(ValueError, match="second"):
+        futures[1].result(10)
+    instance.close()
+
+
+def test_begun_calls_are_finished_before_the_thread_ends():
+    instance = ModelInstance(ModelDefinition("m"), lambda _: SimpleModel())
+    begun = Slow("value")
+    future = instance.submit(lambda _: begun)
+    instance.retire()
+    begun.done.set()
+    assert future.result(10) == "value"
+    assert instance.join(10)
+
+
+class SimpleModel:
+    def load(self) -> None: ...
+
+    def warm_up(self) -> None: ...
+
+    def close(self) -> None: ...

@@ -46,6 +46,7 @@ __all__ = [
     "read_objects",
     "remove_objects",
     "update_tracked",
+    "write_batch",
     "write_objects",
 ]
 
@@ -110,11 +111,7 @@ def write_objects(
     """
     boxes = np.asarray(boxes)
     count = len(boxes) if boxes.ndim else 0
-    rows = object_rows(count, boxes, scores, class_ids, labels)
-    rows.unique_component_id = unique_id
-    rows.border_width, rows.font_size, rows.text_rise = DETECTOR_BORDER_WIDTH, DETECTOR_FONT_SIZE, DETECTOR_TEXT_RISE
-    rows.detector_boxes = True
-    rows.infer_done = -1 if infer_done is None else int(infer_done)
+    rows = _detector_rows(count, boxes, scores, class_ids, labels, unique_id, infer_done)
     set_array(rows, "border_colors", *color_rows("border_color", border_color, count))
     if bg_color is not None:
         set_array(rows, "bg_colors", *color_rows("bg_color", bg_color, count))
@@ -129,6 +126,75 @@ def write_objects(
         set_array(rows, "masks", table)
         rows.mask_threshold = mask_threshold
     return _write(frame, rows, short=masks is None)
+
+
+def write_batch(
+    frames: Sequence[FrameMeta],
+    counts: npt.ArrayLike,
+    boxes: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    class_ids: npt.ArrayLike,
+    labels: Labels = None,
+    *,
+    unique_id: int,
+    infer_done: bool | None = True,
+) -> int:
+    """Add detections to many frames of one batch in one call, each as `write_objects` does.
+
+    Args:
+        frames: the frames, all of one batch.
+        counts: uint32 ``[F]``, how many rows, one after the other, belong to each frame.
+        boxes: float32 ``[N, 4]``; left, top, width, height in pixels of the row's own frame.
+        scores: float32 ``[N]``.
+        class_ids: int32 ``[N]``.
+        labels: as in `write_objects`.
+        unique_id: the unique-id of the component that made the detections.
+        infer_done: what every frame's ``bInferDone`` becomes; None leaves it.
+
+    Returns:
+        The number of objects written.
+
+    Raises:
+        ContractError: an array has a wrong length, type or value; nothing was written.
+        StaleBufferError: the frames' lease has ended.
+    """
+    boxes = np.asarray(boxes)
+    count = len(boxes) if boxes.ndim else 0
+    rows = _detector_rows(count, boxes, scores, class_ids, labels, unique_id, infer_done)
+    each = numbers("counts", counts, np.uint32, (len(frames),))
+    if int(each.sum()) != count:
+        raise ContractError(f"counts add up to {int(each.sum())}, and there are {count} boxes")
+    if not frames:
+        return 0
+    set_array(rows, "border_colors", *color_rows("border_color", RED, count))
+    addresses = np.array([frame.address for frame in frames], np.uint64)
+    return checked_call(
+        "sluice_write_batch",
+        count <= _SHORT,
+        frames[0].provider.block,
+        pointer(addresses),
+        pointer(each),
+        len(frames),
+        ctypes.byref(rows),
+    )
+
+
+def _detector_rows(
+    count: int,
+    boxes: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    class_ids: npt.ArrayLike,
+    labels: Labels,
+    unique_id: int,
+    infer_done: bool | None,
+) -> ObjectRows:
+    """Return the C rows of a detector's objects, without colours."""
+    rows = object_rows(count, boxes, scores, class_ids, labels)
+    rows.unique_component_id = unique_id
+    rows.border_width, rows.font_size, rows.text_rise = DETECTOR_BORDER_WIDTH, DETECTOR_FONT_SIZE, DETECTOR_TEXT_RISE
+    rows.detector_boxes = True
+    rows.infer_done = -1 if infer_done is None else int(infer_done)
+    return rows
 
 
 def add_tracked(

@@ -20,7 +20,7 @@ from sluice.contract.formats import FrameFormat
 from sluice.contract.metadata import UNTRACKED, BatchMeta, FrameMeta, Lease, ObjectMeta
 from sluice.contract.surface import Surface, SurfaceBatch
 from sluice.errors import ContractError
-from sluice.models.attach import attach_detections
+from sluice.models.attach import attach_batch
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame, FrameObject
 
@@ -150,10 +150,17 @@ class Batch(OpenBatch):
         super().__init__(metas, surfaces, [frame_of(meta, surfaces) for meta in metas])
 
     def attach(self, found: Sequence[Detections | None], labels: tuple[str, ...], unique_id: int) -> int:
-        return sum(
-            attach_detections(meta, result, labels, unique_id, (frame.width, frame.height))
+        rows = [
+            (meta, result, (frame.width, frame.height))
             for meta, frame, result in zip(self.metas, self.frames, found, strict=True)
             if result is not None
+        ]
+        return attach_batch(
+            [meta for meta, _, _ in rows],
+            [result for _, result, _ in rows],
+            labels,
+            unique_id,
+            [size for *_, size in rows],
         )
 
 

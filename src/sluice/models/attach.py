@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from sluice.contract.bulk import RED, LabelTable, write_objects
+from sluice.contract.bulk import RED, LabelTable, write_batch, write_objects
 from sluice.contract.infer_meta import (
     ClassifierRow,
     LabelRow,
@@ -65,6 +65,47 @@ def attach_detections(
         place = (0.0, 0.0, float(size[0]), float(size[1])) if parent is None else parent
         written += attach_whole(frame, detections.whole, tuple(labels), unique_id, place)
     return written
+
+
+def attach_batch(
+    frames: Sequence[FrameMeta],
+    found: Sequence[Detections],
+    labels: Sequence[str],
+    unique_id: int,
+    sizes: Sequence[tuple[int, int]],
+) -> int:
+    """Write the detections of many frames of one batch, as `attach_detections` does, in one call where they are plain.
+
+    Args:
+        frames: metadata of the frames.
+        found: validated detections of each.
+        labels: the model's labels by class id.
+        unique_id: written to each object's ``unique_component_id``.
+        sizes: width and height of each frame's surface in pixels.
+
+    Returns:
+        The number of objects written.
+    """
+    if len(frames) < 2 or not all(detections.plain for detections in found):
+        return sum(
+            attach_detections(frame, detections, labels, unique_id, size)
+            for frame, detections, size in zip(frames, found, sizes, strict=True)
+        )
+    lengths = np.array([len(detections) for detections in found])
+    owner = np.repeat(np.arange(len(found)), lengths)
+    limits = np.array([(*size, *size) for size in sizes], np.float32)[owner]
+    boxes = np.concatenate([detections.xyxy for detections in found]).clip(0, limits)
+    keep = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
+    boxes[:, 2:] -= boxes[:, :2]
+    return write_batch(
+        frames,
+        np.bincount(owner[keep], minlength=len(found)).astype(np.uint32),
+        boxes[keep],
+        np.concatenate([detections.scores for detections in found])[keep],
+        np.concatenate([detections.class_ids for detections in found])[keep],
+        _label_table(tuple(labels)),
+        unique_id=unique_id,
+    )
 
 
 def _write(

@@ -19,6 +19,20 @@ Index = npt.NDArray[np.bool_] | npt.NDArray[np.integer[Any]] | slice
 
 NOT_ROWS = ("mask_threshold", "whole")
 """Fields of `Detections` that have no row per object."""
+OPTIONAL = (
+    "angles",
+    "masks",
+    "keypoints",
+    "embeddings",
+    "attributes",
+    "labels",
+    "texts",
+    "box_masks",
+    "border_colors",
+    "fill_colors",
+    "whole",
+)
+"""Fields of `Detections` that may be None."""
 
 
 @dataclass(eq=False)
@@ -93,6 +107,11 @@ class Detections:
 
     def __len__(self) -> int:
         return len(self.xyxy)
+
+    @property
+    def plain(self) -> bool:
+        """Whether there is nothing but boxes, scores and class ids."""
+        return all(getattr(self, name) is None for name in OPTIONAL)
 
     def __getitem__(self, index: Index) -> Detections:
         """The rows that `index` (boolean mask, integer array or slice) picks, of every array that is there."""

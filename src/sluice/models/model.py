@@ -40,7 +40,13 @@ class Model(Protocol):
 
 
 class Begun(Protocol):
-    """Frames that a GPU works on. They keep their pixels until `finish` has returned."""
+    """Frames that a GPU works on. They keep their pixels until `finish` has returned.
+
+    Attributes:
+        valid: whether the results are `Detections` that need no validation.
+    """
+
+    valid: bool
 
     def ready(self) -> bool:
         """Whether `finish` would return without waiting."""
@@ -138,10 +144,14 @@ class AdaptedModel:
             return None
         self.load()
         begun = begin(frames)
-        return None if begun is None else BegunModel(begun, functools.partial(self._checked, frames=frames))
+        if begun is None:
+            return None
+        return BegunModel(begun, self._filtered if begun.valid else functools.partial(self._checked, frames=frames))
 
     def _checked(self, found: Any, frames: list[Frame]) -> list[Detections]:
-        results = check_results(found, frames, self.name)
+        return self._filtered(check_results(found, frames, self.name))
+
+    def _filtered(self, results: list[Detections]) -> list[Detections]:
         return [
             result.filter(
                 confidence=self.confidence,
@@ -160,6 +170,8 @@ class AdaptedModel:
 
 class BegunModel:
     """What `AdaptedModel.begin` returns: a `Begun` whose results are validated and filtered."""
+
+    valid = True
 
     def __init__(self, begun: Begun, check: Callable[[Any], list[Detections]]) -> None:
         self._begun, self._check = begun, check

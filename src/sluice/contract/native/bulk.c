@@ -265,6 +265,33 @@ sluice_write_objects (const SluiceProvider *provider, gpointer frame, const Slui
   return fault != 0 ? fault : (gint64) rows->count;
 }
 
+/* Add objects to many frames of one batch: counts[f] rows, in order, to frames[f]. Rows have no parents. Returns how
+ * many, or a fault, or SLUICE_BUSY. */
+SLUICE_EXPORT gint64
+sluice_write_batch (const SluiceProvider *provider, const guint64 *frames, const guint32 *counts, guint n_frames,
+    const SluiceObjectRows *rows, gboolean wait)
+{
+  gint64 fault = check_numbers (rows);
+  if (fault != 0 || n_frames == 0)
+    return fault;
+  gpointer batch = batch_of (provider, GSIZE_TO_POINTER (frames[0]));
+  if (!sluice_enter (provider, batch, wait))
+    return SLUICE_BUSY;
+  guint row = 0;
+  for (guint f = 0; f < n_frames; f++) {
+    gpointer frame = GSIZE_TO_POINTER (frames[f]);
+    for (guint end = row + counts[f]; row < end; row++) {
+      gpointer object = provider->acquire_object (batch);
+      write_object (provider, object, rows, row);
+      provider->add_object (frame, object, NULL);
+    }
+    if (rows->infer_done >= 0)
+      FIELD (provider, frame, FRAME_INFER_DONE, gboolean) = rows->infer_done;
+  }
+  provider->unlock (batch);
+  return row;
+}
+
 /* One object as it is read; the numpy dtype of bulk.py has the same fields. */
 typedef struct
 {

@@ -61,12 +61,18 @@ class _Slot:
 
 @dataclass
 class _Plan:
-    """What runs for one batch size, and the tensors it reads and writes."""
+    """What runs for one batch size, and the tensors it reads and writes.
+
+    `pool` has the memory of the runs before the capture. Modules keep tensors from call to call and replace them when
+    the batch size changes (YOLO heads their anchors); a graph goes on reading the old ones, whose memory must not be
+    used for anything else.
+    """
 
     table: Any
     step: Callable[[], list[Any]]
     outputs: list[Any]
     graph: Any | None
+    pool: Any
 
     def run(self) -> list[Any]:
         if self.graph is None:
@@ -100,8 +106,7 @@ class Engine:
     All calls come from one thread.
 
     Args:
-        forward: the network, from its input tensor to its output tensors; it must not keep tensors between calls that
-            it replaces when the batch size changes, which a captured graph would go on reading.
+        forward: the network, from its input tensor to its output tensors.
         spec: the network's input.
         device: the torch device it is on.
         choose: what is run on the outputs on the GPU; None gives the outputs themselves.
@@ -189,13 +194,15 @@ class Engine:
             outputs = self._forward(pictures)
             return outputs if self._choose is None else [self._choose(outputs)]
 
-        for _ in range(WARM_UPS):
-            outputs = step()
+        pool = torch.cuda.MemPool()
+        with torch.cuda.use_mem_pool(pool, self.device):
+            for _ in range(WARM_UPS):
+                outputs = step()
         self._stream.synchronize()
         graph = None
         if self._graphs:
             graph, outputs = self._capture(step, outputs, size)
-        plan = self._plans[size] = _Plan(table, step, outputs, graph)
+        plan = self._plans[size] = _Plan(table, step, outputs, graph, pool)
         return plan
 
     def _capture(self, step: Callable[[], list[Any]], outputs: list[Any], size: int) -> tuple[Any, list[Any]]:

@@ -89,10 +89,15 @@ class GpuPath:
 
 
 class BegunBatch:
-    """Frames that the GPU works on; they must keep their surfaces until `finish` has returned."""
+    """Frames that the GPU works on; they must keep their surfaces until `finish` has returned.
+
+    Attributes:
+        valid: see `sluice.models.model.Begun`.
+    """
 
     def __init__(self, path: GpuPath, parts: list[InFlight]) -> None:
         self._path, self._parts = path, parts
+        self.valid = path.chooses
 
     def ready(self) -> bool:
         """Whether `finish` would return without waiting for the GPU."""
