@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import IntEnum
@@ -30,6 +30,9 @@ CUSTOM_PAYLOAD = b"CUSTOM Schema\0"
 """What the stock library makes of payload-type 257."""
 
 _NO_SENSOR = "0"
+
+_EVENTLESS_FRAMES = 300
+"""So many frames with objects and without any event message are no chance: ten seconds of a camera."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class DeepStreamMessages:
         self._configuration = configuration
         self._on_warning = on_warning
         self._warned: set[str] = set()
+        self._eventless = 0
         self._full = FullSchema(configuration or Configuration(), self._miss)
         if settings.payload_type is PayloadType.PROTOBUF:
             from sluice.messages import deepstream_protobuf
@@ -86,6 +90,7 @@ class DeepStreamMessages:
 
     def _of_events(self, frame: FrameMeta) -> list[bytes]:
         events = read_events(frame, self._settings.component_id)
+        self._count_eventless(frame, events)
         kind = self._settings.payload_type
         if kind is PayloadType.FULL:
             return [self._full.event(event) for event in events]
@@ -123,6 +128,19 @@ class DeepStreamMessages:
 
             return [deepstream_protobuf.object_message(objects, frame.frame_num, now, sensor)]
         return [deepstream_minimal.object_message(objects, frame.frame_num, now, sensor, read_blobs(frame))]
+
+    def _count_eventless(self, frame: FrameMeta, events: Sequence[EventRecord]) -> None:
+        """Tell once what is missing when objects come, but event messages never do."""
+        if events:
+            self._eventless = -1
+        elif self._eventless >= 0 and frame.num_objects:
+            self._eventless += 1
+            if self._eventless == _EVENTLESS_FRAMES:
+                of_component = f" with componentId {self._settings.component_id}" if self._settings.component_id else ""
+                self._warn(
+                    f"{_EVENTLESS_FRAMES} frames carried objects, but no event messages{of_component}, of which "
+                    "messages are made; to make them of the objects set msg2p-newapi=true"
+                )
 
     def _sensor_of(self, event: EventRecord) -> str:
         if event.sensor is not None:

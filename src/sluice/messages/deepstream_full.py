@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import uuid
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -95,14 +95,14 @@ class FullSchema:
         place, sensor, module = numbers
         return encoded(
             {
-                "messageid": str(uuid.uuid4()),
+                "messageid": _random_uuid(),
                 "mdsversion": "1.0",
                 "@timestamp": timestamp,
                 "place": self._known("place", place, spot),
                 "sensor": self._known("sensor", sensor),
                 "analyticsModule": self._known("analytics", module),
                 "object": item,
-                "event": {"id": str(uuid.uuid4()), "type": event_type},
+                "event": {"id": _random_uuid(), "type": event_type},
                 "videoPath": video_path,
                 **(more or {}),
             }
@@ -111,13 +111,21 @@ class FullSchema:
     def _known(self, kind: str, number: int, spot: str = "") -> Rendered | None:
         """Return what the configuration tells of a number, printed once for all, or None where it tells nothing."""
         key = (kind, number, spot)
-        if key not in self._rendered:
+        known = self._rendered.get(key)
+        if known is None:
             found = self._configuration.table(kind).get(number)
             if found is None:
                 self._on_missing(f"{kind}{number}")
                 return None
-            self._rendered[key] = Rendered(pretty(_members(found, spot), depth=1))
-        return self._rendered[key]
+            known = self._rendered[key] = Rendered(pretty(_members(found, spot), depth=1))
+        return known
+
+
+def _random_uuid() -> str:
+    """Return a random UUID (RFC 9562, version 4), as `uuid.uuid4` makes them in twice the time."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def _members(found: Place | Sensor | Analytics, spot: str) -> dict[str, Any]:

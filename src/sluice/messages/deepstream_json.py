@@ -6,7 +6,9 @@ or an exponent, an empty object with its indent inside, an empty array as ``[]``
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -26,26 +28,24 @@ def pretty(value: Any, depth: int = 0) -> str:
         depth: how many objects and arrays it stands in.
     """
     kind = type(value)
-    if kind is str:
-        return encode_basestring(value)
-    if kind is float:
-        return number(value)
-    if kind is Rendered:
-        return str(value)
-    if value is None:
-        return "null"
+    printer = _SCALARS.get(kind)
+    if printer is not None:
+        return printer(value)
     if kind is dict:
-        inner = "\n" + "  " * (depth + 1)
         if not value:
             return "{" + "  " * depth + "}"
+        inner = _line(depth + 1)
         members = [f"{inner}{encode_basestring(key)} : {pretty(item, depth + 1)}" for key, item in value.items()]
-        return "{" + ",".join(members) + inner[:-2] + "}"
-    if kind is list:
-        if not value:
-            return "[]"
-        inner = "\n" + "  " * (depth + 1)
-        return "[" + ",".join([inner + pretty(item, depth + 1) for item in value]) + inner[:-2] + "]"
-    return str(int(value))
+        return "{" + ",".join(members) + _line(depth) + "}"
+    if not value:
+        return "[]"
+    return "[" + ",".join([_line(depth + 1) + pretty(item, depth + 1) for item in value]) + _line(depth) + "]"
+
+
+@functools.cache
+def _line(depth: int) -> str:
+    """Return a line end and the indent of the next line."""
+    return "\n" + "  " * depth
 
 
 def number(value: float) -> str:
@@ -54,6 +54,15 @@ def number(value: float) -> str:
         return "null"
     text = f"{value:.17g}"
     return text if "." in text or "e" in text else text + ".0"
+
+
+_SCALARS: dict[type, Callable[[Any], str]] = {
+    str: encode_basestring,
+    float: number,
+    int: str,
+    Rendered: str,
+    type(None): lambda _: "null",
+}
 
 
 def encoded(value: Any) -> bytes:

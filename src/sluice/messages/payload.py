@@ -6,11 +6,10 @@ Ours and NVIDIA's mix: ``sluicemsgconv`` works before nvmsgbroker, and nvmsgconv
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Sequence
 
-from sluice.contract._native import library
-from sluice.contract.metadata import BatchMeta, FrameMeta, UserMeta
+from sluice.contract._locked import call
+from sluice.contract.metadata import BatchMeta, FrameMeta
 
 PAYLOAD_META = 8
 """NVDS_PAYLOAD_META: the user meta's data is an NvDsPayload."""
@@ -26,36 +25,19 @@ class _Payload(ctypes.Structure):
     )
 
 
-@functools.cache
-def _functions() -> tuple[ctypes._NamedFuncPointer, int, int]:
-    """Return the C function that makes a payload, and the addresses of those that copy and release one."""
-    make = library().sluice_payload_new
-    make.restype, make.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint32]
-    addresses = [
-        ctypes.cast(function, ctypes.c_void_p).value or 0
-        for function in (library().sluice_payload_copy, library().sluice_payload_release)
-    ]
-    return make, addresses[0], addresses[1]
-
-
-def attach_payloads(frame: FrameMeta, messages: Sequence[bytes], component_id: int = 0, context: int = 0) -> None:
+def attach_payloads(frame: FrameMeta, messages: Sequence[bytes], component_id: int = 0) -> None:
     """Attach messages to a frame, so that a reader finds them in their order.
 
     Args:
         frame: the frame, under a valid lease.
         messages: the bytes of each message; empty ones are not attached, as nvmsgconv does.
         component_id: what a broker's ``comp-id`` selects by.
-        context: address of the element that made them, for ``uContext``.
     """
-    make, copy, release = _functions()
-    batch = frame.batch.address
+    block, address = frame.provider.block, frame.address
     # User metas go to the front of a frame's list.
-    for message in reversed([message for message in messages if message]):
-        user = UserMeta(frame.provider.acquire_user(batch), frame.lease, frame.provider)
-        user.meta_type, user.context = PAYLOAD_META, context
-        user.copy_func, user.release_func = copy, release
-        user.data = make(message, len(message), component_id)
-        frame.provider.add_user_to_frame(frame.address, user.address)
+    for message in reversed(messages):
+        if message:
+            call("sluice_attach_message", True, block, address, message, len(message), component_id)
 
 
 def read_payloads(batch: BatchMeta, component_id: int = 0) -> list[bytes]:

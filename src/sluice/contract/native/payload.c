@@ -2,7 +2,12 @@
  *
  * Copy and release are C, since batches are copied and freed on threads that must not need the GIL.
  */
-#include "nvds.h"
+#include "provider.h"
+
+enum
+{
+  NVDS_PAYLOAD_META = 8,
+};
 
 typedef struct
 {
@@ -14,8 +19,8 @@ typedef struct
 G_STATIC_ASSERT (sizeof (NvDsPayload) == 16);
 
 /* A payload with a copy of the bytes, for an NvDsUserMeta's user_meta_data. */
-SLUICE_EXPORT gpointer
-sluice_payload_new (gconstpointer bytes, guint size, guint component_id)
+static gpointer
+payload_new (gconstpointer bytes, guint size, guint component_id)
 {
   NvDsPayload *payload = g_new (NvDsPayload, 1);
   payload->payload = g_memdup2 (bytes, size);
@@ -29,7 +34,7 @@ SLUICE_EXPORT gpointer
 sluice_payload_copy (gpointer data, gpointer user_data G_GNUC_UNUSED)
 {
   const NvDsPayload *payload = ((NvDsUserMeta *) data)->user_meta_data;
-  return sluice_payload_new (payload->payload, payload->payloadSize, payload->componentId);
+  return payload_new (payload->payload, payload->payloadSize, payload->componentId);
 }
 
 /* The release_func of the user meta. */
@@ -41,4 +46,23 @@ sluice_payload_release (gpointer data, gpointer user_data G_GNUC_UNUSED)
   user_meta->user_meta_data = NULL;
   g_free (payload->payload);
   g_free (payload);
+}
+
+/* Add a message to the front of a frame's user metas. */
+SLUICE_EXPORT gint64
+sluice_attach_message (const SluiceProvider *provider, gpointer frame, gconstpointer bytes, guint size,
+    guint component_id, gboolean wait)
+{
+  gpointer batch = FIELD (provider, frame, BASE_BATCH, gpointer);
+  if (!sluice_enter (provider, batch, wait))
+    return SLUICE_BUSY;
+  NvDsUserMeta *user = provider->acquire_user (batch);
+  user->base_meta.meta_type = NVDS_PAYLOAD_META;
+  user->base_meta.uContext = NULL;
+  user->base_meta.copy_func = sluice_payload_copy;
+  user->base_meta.release_func = sluice_payload_release;
+  user->user_meta_data = payload_new (bytes, size, component_id);
+  provider->add_user_to_frame (frame, user);
+  provider->unlock (batch);
+  return 0;
 }
