@@ -6,6 +6,7 @@ ELEMENTS = {
     "sluicemux": "sluice.elements.mux:SluiceMux",
     "sluiceinfer": "sluice.elements.infer:SluiceInfer",
     "sluicetracker": "sluice.elements.tracker:SluiceTracker",
+    "sluiceanalytics": "sluice.elements.analytics:SluiceAnalytics",
     "sluiceosd": "sluice.elements.osd:SluiceOsd",
     "sluicetiler": "sluice.elements.tiler:SluiceTiler",
     "sluicedemux": "sluice.elements.demux:SluiceDemux",
