@@ -101,6 +101,7 @@ class Summary:
             f"{self.fps:.1f} frames/s over {self.seconds:.1f} s, model {self.model}, runtime {self.runtime}, "
             f"provider {self.provider}" + (", stopped" if self.stopped else "")
         )
+        lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(lines + [f"error: {error}" for error in self.errors])
 
 

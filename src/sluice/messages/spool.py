@@ -20,6 +20,8 @@ _OVERHEAD = 48
 
 _WORTH_GIVING_BACK = 1 << 20  # bytes; a smaller file keeps its free pages for the next messages
 
+_JOURNAL_PAGES = 4000  # of 4096 bytes, after which the journal goes into the file, which waits for the disk
+
 _LOCK_PATIENCE = 2.0  # seconds; a process that has just been killed lets go at once
 
 _SCHEMA = """
@@ -73,6 +75,7 @@ class Spool:
         run("PRAGMA journal_mode=WAL")
         run(f"PRAGMA synchronous={'FULL' if fsync else 'NORMAL'}")
         run(f"PRAGMA journal_size_limit={4 << 20}")
+        run(f"PRAGMA wal_autocheckpoint={_JOURNAL_PAGES}")
         run("BEGIN EXCLUSIVE")
         for statement in _SCHEMA.strip().splitlines():
             run(statement)

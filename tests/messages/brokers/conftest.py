@@ -15,10 +15,28 @@ def started(name, folder):
         server.close()
 
 
+@pytest.fixture(scope="session")
+def lasting_rabbit(tmp_path_factory):
+    """RabbitMQ takes ten seconds to start, so that one serves all tests."""
+    yield from started("amqp", tmp_path_factory.mktemp("rabbit"))
+
+
+@pytest.fixture
+def rabbit(lasting_rabbit):
+    """A running RabbitMQ with an empty queue."""
+    if lasting_rabbit.process is None:
+        lasting_rabbit.start()
+    lasting_rabbit.empty()
+    return lasting_rabbit
+
+
 @pytest.fixture(params=SERVERS)
 def server(request, tmp_path):
     """A running server of each kind in turn, with something that receives the messages."""
-    yield from started(request.param, tmp_path)
+    if request.param == "amqp":
+        yield request.getfixturevalue("rabbit")
+    else:
+        yield from started(request.param, tmp_path)
 
 
 @pytest.fixture

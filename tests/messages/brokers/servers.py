@@ -246,6 +246,10 @@ class Rabbit(Server):
             channel.queue_declare("all", durable=True)
             channel.queue_bind("all", "amq.topic", TOPIC)
 
+    def empty(self):
+        with self.connection() as connection:
+            connection.channel().queue_purge("all")
+
     def read(self):
         found = []
         with self.connection() as connection:
@@ -254,6 +258,7 @@ class Rabbit(Server):
                 if method is None:
                     break
                 found.append((properties.message_id, body))
+            channel.cancel()
         return found
 
     def close(self):

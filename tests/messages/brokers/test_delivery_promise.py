@@ -13,7 +13,7 @@ from sluice.messages import Overflow, Writer
 from sluice.messages.brokers import from_url, open_delivery
 
 OUTAGE = 4.0  # seconds
-_IN_MEMORY = 40  # messages that may wait for the disk when the process is killed: a fifth of a second
+_IN_MEMORY = RATE  # messages that may wait for the disk when the process is killed: a second's, on a busy machine
 
 
 def test_nothing_is_lost_and_order_is_kept_across_an_outage_and_a_crash(server, tmp_path):
@@ -106,6 +106,24 @@ def test_a_server_that_hangs_is_given_up_and_tried_again(redis_server):
     assert writer.close(30)
     assert firsts(numbers(redis_server.read())) == list(range(200))
     assert delivery.counters.reconnects >= 1
+
+
+def test_what_no_queue_receives_is_kept_until_one_does(rabbit):
+    url = rabbit.url.replace(TOPIC, "nobody")
+    delivery, writer, problems = deliver(url, [b"0", b"1", b"2"])
+    wait_for(lambda: problems, what="the word that nobody receives")
+    assert problems[0].startswith("no queue is bound to exchange 'amq.topic' for routing key 'nobody'; bind one, or")
+    assert delivery.counters.spooled == 3
+    with rabbit.connection() as connection:
+        connection.channel().queue_bind("all", "amq.topic", "nobody")
+    assert writer.close(30)
+    assert [payload for _, payload in rabbit.read()] == [b"0", b"1", b"2"]
+
+
+def test_what_no_queue_receives_may_go_where_that_is_said(rabbit):
+    delivery, writer, problems = deliver(f"{rabbit.url.replace(TOPIC, 'somebody')}?mandatory=0", [b"0"])
+    assert writer.close(30)
+    assert (delivery.counters.acknowledged, problems, rabbit.read()) == (1, [], [])
 
 
 def test_nvidias_adaptor_writes_the_same_entry(redis_server):

@@ -175,6 +175,7 @@ def test_secrets_are_shown_nowhere(url):
 
 def test_secrets_of_connection_strings():
     assert hide_secrets(f"a;5672;user;{SECRET}") == "a;5672;user;***"
+    assert hide_secrets(f"HostName=a;X=d;SharedAccessKey={SECRET}=") == "HostName=a;X=d;SharedAccessKey=***"
     assert hide_secrets("a;9092;topic") == "a;9092;topic"
     assert hide_secrets("/path/of/a/file?x.jsonl") == "/path/of/a/file?x.jsonl"
 

@@ -114,8 +114,9 @@ def hide_secrets(text: str) -> str:
     if is_url(text):
         text = re.sub(r"(://[^:/@?]*):[^/?]*@", rf"\1:{_HIDDEN}@", text)
         return re.sub(r"(?<=\?).*", _HIDDEN, text)
-    parts = text.split(";")  # host;port;user;password
-    return ";".join([*parts[:3], *[_HIDDEN for _ in parts[3:]]])
+    parts = text.split(";")  # host;port;user;password, or key=value of a cloud
+    shown = [re.sub(r"(?i)^(.*(?:key|password|secret|token)[^=]*=).*", rf"\1{_HIDDEN}", part) for part in parts[:3]]
+    return ";".join([*shown, *[_HIDDEN for _ in parts[3:]]])
 
 
 def from_url(url: str, topic: str = "", config: str = "") -> Endpoint:
