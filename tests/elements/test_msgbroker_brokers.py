@@ -6,7 +6,8 @@ import socket
 import pytest
 
 from elements.batch_feed import Feed, Given, Gst
-from messages.brokers.servers import TOPIC, Redis, free_port, wait_for
+from messages.brokers.server import TOPIC, free_port, wait_for
+from messages.brokers.servers import Redis
 from sluice import elements
 
 PERSON = [10.0, 8.0, 20.0, 30.0, 0.875]

@@ -5,7 +5,8 @@ import json
 import pytest
 
 import sluice
-from messages.brokers.servers import Redis, free_port
+from messages.brokers.server import free_port
+from messages.brokers.servers import Redis
 from sluice.errors import ConfigurationError
 
 

@@ -6,7 +6,7 @@ import sys
 import threading
 
 from messages.brokers import sender
-from messages.brokers.servers import wait_for
+from messages.brokers.server import wait_for
 
 RATE = 200  # messages a second
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from messages.brokers.servers import wait_for
+from messages.brokers.server import wait_for
 from sluice.messages import Overflow
 from sluice.messages.brokers import Delivery, TransportError
 from sluice.messages.spool import Spool

@@ -8,7 +8,7 @@ import pytest
 
 from messages.brokers import sender
 from messages.brokers.sending import RATE, Sender, firsts, numbers
-from messages.brokers.servers import TOPIC, wait_for
+from messages.brokers.server import TOPIC, wait_for
 from sluice.messages import Overflow, Writer
 from sluice.messages.brokers import from_url, open_delivery
 

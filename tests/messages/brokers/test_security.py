@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from messages.brokers.servers import Mosquitto, Redis, wait_for
+from messages.brokers.server import wait_for
+from messages.brokers.servers import Mosquitto, Redis
 from sluice.errors import ConfigurationError
 from sluice.messages.brokers import from_url, open_delivery
 
