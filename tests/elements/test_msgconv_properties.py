@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from elements.batch_feed import Feed, Given, Gst
+from elements.batch_feed import Feed, Given, Gst, make_buffer
 from elements.event_samples import Samples
 from elements.test_msgconv import DOG, PERSON, push_with, told
 from sluice.contract.metadata import BatchMeta, Lease
@@ -183,3 +183,27 @@ def test_lidar_data_are_refused_by_name():
     with feed:
         feed.give([Gst.Buffer.new()])
         assert "sluicemsgconv makes no messages of ds3d/datamap" in feed.error(10)
+
+
+def test_event_messages_of_pyservicemaker_become_messages(config):
+    from sluice.pyservicemaker import Buffer
+
+    buffer = make_buffer([Given([PERSON], number=9)])
+    batch = Buffer(buffer).batch_meta
+    for frame in batch.frame_items:
+        for item in frame.object_items:
+            message = batch.acquire_event_message_meta()
+            message.generate(item, frame, sensor="lobby", labels=["person"])
+            frame.append(message)
+            del message, item
+        del frame
+    del batch
+    held = [buffer]
+    del buffer
+    with Feed(f"sluicemsgconv payload-type=1 config={config}") as feed:
+        feed.give(held)
+        (made,) = payloads(feed.sink.try_pull_sample(10 * Gst.SECOND).get_buffer())
+    told_of_it = json.loads(made)
+    assert told_of_it["sensorId"] == "lobby"
+    assert told_of_it["id"] == "9"
+    assert told_of_it["objects"] == ["18446744073709551615|10|8|30|38|Person|#|||||||0.875"]

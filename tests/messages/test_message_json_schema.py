@@ -1,12 +1,14 @@
 """The JSON Schema of Sluice's messages: it is valid, ours fit it, and others do not."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import sluice.messages.schema as schema_package
+from sluice.messages.deepstream_config import read_configuration
 from sluice.messages.schema import Attribute, FrameRecord, Mask, Numbers, ObjectRecord, Per, messages
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -132,3 +134,19 @@ def test_masks_read_back():
         mask = Mask.of(inside)
         pixels = np.repeat(np.arange(len(mask.counts)) % 2, mask.counts)
         assert np.array_equal(pixels.reshape(mask.width, mask.height).T, inside)
+
+
+def test_the_example_of_the_documentation_fits():
+    text = (Path(__file__).parents[2] / "docs" / "messages.md").read_text()
+    (example,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    assert faults(json.loads(example)) == []
+
+
+def test_the_configuration_of_the_documentation_is_one(tmp_path):
+    text = (Path(__file__).parents[2] / "docs" / "messages.md").read_text()
+    (example,) = re.findall(r"```ini\n(.*?)```", text, re.DOTALL)
+    path = tmp_path / "msgconv.txt"
+    path.write_text(example)
+    found = read_configuration(path)
+    assert found.warnings == []
+    assert (found.sensors[0].id, found.places[0].id, found.analytics[0].id) == ("CAM_0", "P0", "A0")
