@@ -13,14 +13,16 @@ from gi.repository import GLib
 
 from sluice.contract import gstref
 from sluice.contract.metadata import UNTRACKED, BatchMeta, Lease
-from sluice.elements import events, tracker
+from sluice.elements import events
+from sluice.elements.tracker_setup import parse_class_ids
 
 PERSON = [10.0, 8.0, 20.0, 30.0, 0.875]
 
 
 def stats(feed, name="t"):
     structure = feed.get(name).get_property("stats")
-    return {structure.nth_field_name(i): structure.get_value(structure.nth_field_name(i)) for i in range(7)}
+    names = [structure.nth_field_name(index) for index in range(structure.n_fields())]
+    return {name: structure.get_value(name) for name in names}
 
 
 def ids(buffer, frame=0):
@@ -36,6 +38,7 @@ def test_an_object_is_removed_until_its_track_is_confirmed_and_then_has_an_id():
             "tracked": 1,
             "predicted": 0,
             "removed": 1,
+            "embeddings": 0,
             "jumps": 0,
             "tracks": 1,
             "streams": 1,
@@ -247,12 +250,18 @@ def test_an_algorithm_that_reads_pixels_leaves_the_memory_unshared():
 @pytest.mark.parametrize(
     ("properties", "words"),
     [
-        ("algorithm=deepsort", "algorithm 'deepsort' is not known; there are: bytetrack"),
+        ("algorithm=fairmot", "algorithm 'fairmot' is not known; there are: bytetrack"),
         ("algorithm=sort tracker-options=speed=3", "sort has no option 'speed'"),
         ("tracker-options=lost_track_buffer=-1", "lost_track_buffer must be greater than or equal to 0"),
         ("operate-on-class-ids=0;car", "operate-on-class-ids holds 'car'; class ids such as 0;2"),
-        ("ll-config-file=config.yml", "ll-config-file is set, but NVIDIA's low-level trackers do not run here"),
-        ("ll-lib-file=lib.so", "ll-lib-file is set, but NVIDIA's low-level trackers do not run here"),
+        ("ll-config-file=none.yml", "ll-config-file none.yml cannot be read: No such file"),
+        ("ll-config-file=a.yml;b.yml", "ll-config-file names 2 files, one per sub-batch"),
+        ("ll-lib-file=/opt/lib.so", "ll-lib-file is /opt/lib.so, but low-level trackers are not loaded here"),
+        ("implementation=fast", "implementation is 'fast'; right are auto, batched, library"),
+        ("algorithm=ocsort implementation=batched", "implementation=batched: ocsort"),
+        ("algorithm=iou implementation=library", "implementation=library: the trackers library has no iou"),
+        ("algorithm=ocsort output-shadow-tracks=true", "need a batched algorithm, which ocsort"),
+        ("algorithm=deepsort tracker-options=minimum_appearance_similarity=2", "minimum_appearance_similarity must be"),
     ],
 )
 def test_wrong_properties_are_refused_by_name(properties, words):
@@ -274,12 +283,12 @@ def test_a_buffer_without_metadata_is_an_error_that_says_what_is_missing():
 
 
 def test_an_error_tells_the_stream_and_the_frame(monkeypatch):
-    from sluice.tracking import StreamTracker
+    from sluice.contract import bulk
 
-    def fail(*_):
+    def fail(*_, **__):
         raise RuntimeError("no more")
 
-    monkeypatch.setattr(StreamTracker, "update", fail)
+    monkeypatch.setattr(bulk, "update_tracked", fail)
     with Feed("sluicetracker") as feed:
         feed.send(Given([PERSON], stream=4, number=17))
         message = feed.message(Gst.MessageType.ERROR)
@@ -288,8 +297,8 @@ def test_an_error_tells_the_stream_and_the_frame(monkeypatch):
 
 
 def test_class_ids_are_read_as_nvtracker_reads_them():
-    assert tracker.parse_class_ids("") == frozenset()
-    assert tracker.parse_class_ids("0; 2;5;") == {0, 2, 5}
+    assert parse_class_ids("") == frozenset()
+    assert parse_class_ids("0; 2;5;") == {0, 2, 5}
 
 
 def test_a_stopped_tracker_starts_anew():

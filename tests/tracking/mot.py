@@ -17,7 +17,7 @@ def read_detections(path: Path, last_frame: int | None = None) -> Frames:
     return {number: table[numbers == number][:, 2:7].astype(np.float32) for number in range(1, last + 1)}
 
 
-def run_library(frames: Frames, class_name: str, seconds_per_frame: float | None = None, **options) -> list[np.ndarray]:
+def run_library(frames: Frames, class_name: str, times: dict[int, float] | None = None, **options) -> list[np.ndarray]:
     """Return, for each frame, the library's id of every row (-1 for rows without a track), and nothing of our code."""
     tracker = getattr(trackers, class_name)(**options)
     ids = []
@@ -28,7 +28,7 @@ def run_library(frames: Frames, class_name: str, seconds_per_frame: float | None
             class_id=np.zeros(len(rows), dtype=int),
             data={"row": np.arange(len(rows))},
         )
-        time = None if seconds_per_frame is None else number * seconds_per_frame
+        time = None if times is None else times[number]
         result = tracker.update(detections, timestamp=time)
         of_rows = np.full(len(rows), -1, dtype=int)
         if len(result):

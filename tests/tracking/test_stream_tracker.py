@@ -6,7 +6,8 @@ import weakref
 import numpy as np
 import pytest
 
-from sluice.tracking import ALGORITHMS, CLOCK_TIME_NONE, UNTRACKED, Detected, Settings, StreamTracker
+from sluice.tracking import ALGORITHMS, CLOCK_TIME_NONE, UNTRACKED, Detected, Settings, stream_tracker
+from sluice.tracking.batched import BatchedStream
 from tracking.mot import read_detections, run_library
 
 SEQUENCES = ["TUD-Campus", "TUD-Stadtmitte", "MOT17-05-SDP", "PETS09-S2L1"]
@@ -33,35 +34,74 @@ def run(tracker, tables, start=0, step=40_000_000):
     return ids
 
 
-@pytest.mark.parametrize("sequence", SEQUENCES)
-def test_bytetrack_equals_the_library_on_real_detections(data, sequence):
-    frames = read_detections(data / "mot" / sequence / "det" / "det.txt", 300)
-    got = run(StreamTracker(Settings("bytetrack", {})), frames.values())
-    expected = run_library(frames, "ByteTrackTracker")
+@pytest.fixture(params=["batched", "library"])
+def make(request):
+    """Make the tracker of one stream in each of the two ways."""
+
+    def make(name, options=None, **settings):
+        return stream_tracker(Settings(name, options or {}, implementation=request.param, **settings))
+
+    return make
+
+
+def same(got, expected):
     assert [ids.tolist() for ids in got] == [ids.tolist() for ids in expected]
     assert max(ids.max(initial=-1) for ids in got) > 3
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("sequence", SEQUENCES)
+@pytest.mark.parametrize("name", ["bytetrack", "sort", "botsort"])
+def test_ids_equal_those_of_the_library_on_real_detections(data, sequence, name):
+    frames = read_detections(data / "mot" / sequence / "det" / "det.txt", 200)
+    options = {"enable_cmc": False} if name == "botsort" else {}
+    got = run(stream_tracker(Settings(name, options, implementation="batched")), frames.values())
+    same(got, run_library(frames, ALGORITHMS[name].class_name, **options))
+
+
+@pytest.mark.parametrize("name", [row.name for row in ALGORITHMS.values() if row.class_name])
 def test_every_algorithm_equals_the_library(data, name):
     frames = read_detections(data / "mot" / "TUD-Stadtmitte" / "det" / "det.txt", 120)
-    got = run(StreamTracker(Settings(name, {"lost_track_buffer": 20})), frames.values())
-    expected = run_library(frames, ALGORITHMS[name].class_name, lost_track_buffer=20)
-    assert [ids.tolist() for ids in got] == [ids.tolist() for ids in expected]
-    assert max(ids.max(initial=-1) for ids in got) > 3
+    settings = Settings(name, {"lost_track_buffer": 20}, implementation="library")
+    got = run(stream_tracker(settings), frames.values())
+    same(got, run_library(frames, ALGORITHMS[name].class_name, lost_track_buffer=20))
 
 
-def test_with_timestamps_equals_the_library_given_the_same_times(data):
+@pytest.mark.parametrize("name", ["bytetrack", "sort", "botsort"])
+def test_with_timestamps_equals_the_library_given_the_same_times(data, make, name):
     frames = read_detections(data / "mot" / "PETS09-S2L1" / "det" / "det.txt", 200)
-    settings = Settings("bytetrack", {"frame_rate": 10.0}, timestamps=True)
-    got = run(StreamTracker(settings), frames.values(), start=NS // 10, step=NS // 10)
-    expected = run_library(frames, "ByteTrackTracker", seconds_per_frame=0.1, frame_rate=10.0)
-    assert [ids.tolist() for ids in got] == [ids.tolist() for ids in expected]
+    options = {"frame_rate": 10.0} | ({"enable_cmc": False} if name == "botsort" else {})
+    tracker = make(name, options, timestamps=True)
+    # Every 30th frame comes late, which is a longer step of the motion.
+    times = {number: number / 10 + number // 30 for number in frames}
+    got = []
+    for number, table in frames.items():
+        tracker.begin_frame(round(times[number] * NS))
+        got.append(tracker.update(rows(table)))
+    same(got, run_library(frames, ALGORITHMS[name].class_name, times=times, **options))
 
 
-def test_interval_frames_neither_age_nor_move_a_track(data):
+def test_classes_apart_give_the_same_ids_in_both_ways(data):
     frames = read_detections(data / "mot" / "PETS09-S2L1" / "det" / "det.txt", 150)
-    tracker = StreamTracker(Settings("ocsort", {}))
+    got = []
+    for implementation in ("batched", "library"):
+        tracker = stream_tracker(Settings("bytetrack", {}, class_aware=True, implementation=implementation))
+        of_frames = []
+        for table in frames.values():
+            of_frames.append(tracker.update(rows(table, (table[:, 0] > 300).astype(int))))
+        got.append(of_frames)
+    same(*got)
+
+
+def test_boxes_that_are_not_finite_and_weak_detections_are_left_out(make):
+    tracker = make("sort", {"minimum_consecutive_frames": 1}, minimum_confidence=0.5)
+    table = [walker(0), [float("nan"), 0, 5, 5, 0.9], [0, 0, float("inf"), 5, 0.9], [500, 0, 40, 40, 0.4]]
+    tracker.update(rows(table))
+    assert tracker.update(rows(table)).tolist() == [0, -1, -1, -1]
+
+
+def test_interval_frames_neither_age_nor_move_a_track(data, make):
+    frames = read_detections(data / "mot" / "PETS09-S2L1" / "det" / "det.txt", 150)
+    tracker = make("sort", {})
     got = []
     for index, table in enumerate(frames.values()):
         tracker.begin_frame(index * 3 * NS)
@@ -69,11 +109,11 @@ def test_interval_frames_neither_age_nor_move_a_track(data):
         for skipped in (1, 2):
             tracker.begin_frame((index * 3 + skipped) * NS)
             tracker.predict()
-    assert got == [ids.tolist() for ids in run_library(frames, "OCSORTTracker")]
+    assert got == [ids.tolist() for ids in run_library(frames, "SORTTracker")]
 
 
-def test_a_track_is_predicted_between_the_frames_that_the_model_saw():
-    tracker = StreamTracker(Settings("bytetrack", {}))
+def test_a_track_is_predicted_between_the_frames_that_the_model_saw(make):
+    tracker = make("bytetrack", {})
     for frame in range(0, 30, 3):
         tracker.begin_frame(frame)
         ids = tracker.update(rows([walker(frame)]))
@@ -86,8 +126,8 @@ def test_a_track_is_predicted_between_the_frames_that_the_model_saw():
     assert first.confidence == pytest.approx(0.9)
 
 
-def test_the_prediction_follows_timestamps_when_asked():
-    tracker = StreamTracker(Settings("bytetrack", {"frame_rate": 10.0}, timestamps=True))
+def test_the_prediction_follows_timestamps_when_asked(make):
+    tracker = make("bytetrack", {"frame_rate": 10.0}, timestamps=True)
     for frame in range(12):
         tracker.begin_frame(frame * NS // 10)
         tracker.update(rows([walker(frame)]))
@@ -95,8 +135,8 @@ def test_the_prediction_follows_timestamps_when_asked():
     assert tracker.predict()[0].box[0] == pytest.approx(walker(13)[0], abs=2)
 
 
-def test_nothing_is_predicted_before_a_track_is_confirmed_or_after_it_is_lost():
-    tracker = StreamTracker(Settings("bytetrack", {}))
+def test_nothing_is_predicted_before_a_track_is_confirmed_or_after_it_is_lost(make):
+    tracker = make("bytetrack", {})
     assert tracker.predict() == []
     run(tracker, [[walker(0)]])
     assert tracker.predict() == []
@@ -104,8 +144,8 @@ def test_nothing_is_predicted_before_a_track_is_confirmed_or_after_it_is_lost():
     assert tracker.predict() == []
 
 
-def test_timestamps_that_do_not_advance_are_taken_without_a_warning(recwarn):
-    tracker = StreamTracker(Settings("bytetrack", {}, timestamps=True))
+def test_timestamps_that_do_not_advance_are_taken_without_a_warning(recwarn, make):
+    tracker = make("bytetrack", {}, timestamps=True)
     for pts in (0, 0, 0, CLOCK_TIME_NONE, 5, 5):
         tracker.begin_frame(pts)
         ids = tracker.update(rows([walker(0)]))
@@ -113,8 +153,8 @@ def test_timestamps_that_do_not_advance_are_taken_without_a_warning(recwarn):
     assert [str(warning.message) for warning in recwarn] == []
 
 
-def test_a_jump_back_in_time_ends_all_tracks_and_ids_go_on():
-    tracker = StreamTracker(Settings("bytetrack", {}))
+def test_a_jump_back_in_time_ends_all_tracks_and_ids_go_on(make):
+    tracker = make("bytetrack", {})
     assert run(tracker, [[walker(0)]] * 3, start=NS)[-1].tolist() == [0]
     assert tracker.begin_frame(CLOCK_TIME_NONE) is False
     assert tracker.begin_frame(NS // 2) is True
@@ -123,43 +163,46 @@ def test_a_jump_back_in_time_ends_all_tracks_and_ids_go_on():
     assert tracker.tracks_started == 2
 
 
-def test_frames_without_detections_are_frames():
-    tracker = StreamTracker(Settings("bytetrack", {"lost_track_buffer": 3}))
+def test_frames_without_detections_are_frames(make):
+    tracker = make("bytetrack", {"lost_track_buffer": 3})
     got = run(tracker, [[], [walker(0)], [walker(1)], [], [], [walker(4)], [], [], [], [], [walker(9)]])
     assert [ids.tolist() for ids in got] == [[], [-1], [0], [], [], [0], [], [], [], [], [-1]]
     assert all(ids.dtype == np.int64 for ids in got)
 
 
-def test_a_track_takes_over_another_class_only_when_classes_do_not_count():
+def test_a_track_takes_over_another_class_only_when_classes_do_not_count(make):
     person, dog = rows([walker(0)], [0]), rows([walker(0)], [16])
     for class_aware, expected in ((False, [0]), (True, [UNTRACKED])):
-        tracker = StreamTracker(Settings("bytetrack", {}, class_aware=class_aware))
+        tracker = make("bytetrack", {}, class_aware=class_aware)
         tracker.update(person)
         tracker.update(person)
         assert tracker.update(dog).tolist() == expected
 
 
-def test_classes_tracked_apart_share_one_series_of_ids():
-    tracker = StreamTracker(Settings("bytetrack", {}, class_aware=True))
+def test_classes_tracked_apart_share_one_series_of_ids(make):
+    tracker = make("bytetrack", {}, class_aware=True)
     frame = rows([walker(0), walker(0), walker(0, x0=300)], [16, 0, 16])
     for _ in range(3):
         ids = tracker.update(frame)
     assert sorted(ids.tolist()) == [0, 1, 2]
 
 
-def test_memory_is_bounded_by_the_objects_in_view():
-    tracker = StreamTracker(Settings("bytetrack", {"lost_track_buffer": 2, "minimum_consecutive_frames": 1}))
-    for frame in range(200):
+def test_memory_is_bounded_by_the_objects_in_view(make):
+    tracker = make("bytetrack", {"lost_track_buffer": 2, "minimum_consecutive_frames": 1}, class_aware=True)
+    for frame in range(400):
         # Every frame shows another object, far from the last one: each becomes a track of its own and is lost.
         tracker.begin_frame(frame)
-        tracker.update(rows([[(frame % 20) * 300.0, 0.0, 50.0, 50.0, 0.9], walker(0, x0=9000)]))
-    (group,) = tracker._groups.values()
-    assert len(group.tracker.tracks) < 10
-    assert len(group.ids) < 10
+        tracker.update(rows([[(frame % 20) * 300.0, 0.0, 50.0, 50.0, 0.9], walker(0, x0=9000)], [frame % 3, 0]))
+    if isinstance(tracker, BatchedStream):
+        assert len(tracker.tracker.tracks_of(tracker)) < 10
+        assert len(tracker.slots) == 3
+    else:
+        assert sum(len(group.tracker.tracks) for group in tracker._groups.values()) < 10
+        assert sum(len(group.ids) for group in tracker._groups.values()) < 10
 
 
 def test_a_dropped_tracker_leaves_nothing():
-    tracker = StreamTracker(Settings("bytetrack", {}))
+    tracker = stream_tracker(Settings("bytetrack", {}, implementation="library"))
     run(tracker, [[walker(0)]] * 3)
     group = weakref.ref(next(iter(tracker._groups.values())).tracker)
     del tracker

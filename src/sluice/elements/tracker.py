@@ -1,18 +1,18 @@
 """``sluicetracker``: gives the detected objects of each stream an identity, in the place of nvtracker.
 
-The fields read and written are nvtracker's; the tracking itself is an algorithm of the ``trackers`` library, on the
-processor. Metadata is written in place, pixels are only read by algorithms that follow the camera's own motion.
+The fields read and written are nvtracker's; the tracking itself is an open algorithm, on the processor. Metadata is
+written in place, pixels are only read by algorithms that follow the camera's own motion.
 
 Imports gi and the standard library only; numpy, the contract and the trackers are imported at NULL→READY.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import gi
 
 gi.require_version("Gst", "1.0")
-from gi.repository import GObject, Gst
+from gi.repository import GLib, GObject, Gst
 
 from sluice.contract.structures import required_structure
 from sluice.elements import events
@@ -25,9 +25,19 @@ if TYPE_CHECKING:
 # Any memory and any format: only metadata is needed, and caps go through unchanged.
 CAPS = "video/x-raw(ANY)"
 
+# Frames without any embedding after which deepsort tells that it misses them.
+_PATIENCE = 100
+
 
 def _template(name: str, direction: Gst.PadDirection) -> Gst.PadTemplate:
     return Gst.PadTemplate.new(name, direction, Gst.PadPresence.ALWAYS, Gst.Caps.from_string(CAPS))
+
+
+def _accepted(name: str, default: bool | int | str, why: str, kind: GObject.GType | type | None = None) -> Any:
+    """Return a property that nvtracker has and that changes nothing here."""
+    of_default = GObject.TYPE_UINT if type(default) is int else type(default)
+    blurb = f"Accepted for nvtracker's sake, no effect: {why}"
+    return GObject.Property(type=kind or of_default, default=default, nick=name, blurb=blurb)
 
 
 @dataclass
@@ -38,6 +48,7 @@ class Counters:
     tracked: int = 0
     predicted: int = 0
     removed: int = 0
+    embeddings: int = 0
     jumps: int = 0
 
 
@@ -62,9 +73,16 @@ class SluiceTracker(InPlaceElement):
 
     algorithm = GObject.Property(
         type=str,
-        default="bytetrack",
-        blurb="What tracks: bytetrack, sort, ocsort, botsort, cbiou or mcbyte (botsort and mcbyte read the picture "
-        "to take out the camera's motion; tracker-options=enable_cmc=false turns that off)",
+        default="",
+        blurb="What tracks: bytetrack, sort, ocsort, botsort, cbiou, iou, deepsort or mcbyte (botsort and mcbyte read "
+        "the picture to take out the camera's motion; tracker-options=enable_cmc=false turns that off; deepsort wants "
+        "embeddings from a sluiceinfer before it); default: that of ll-config-file, or bytetrack",
+    )
+    implementation = GObject.Property(
+        type=str,
+        default="auto",
+        blurb="batched: all streams of a batch in one pass (bytetrack, sort, iou, deepsort, and botsort without the "
+        "camera's motion); library: each stream by the trackers library; auto: batched where there is one",
     )
     tracker_options = GObject.Property(
         type=str,
@@ -115,32 +133,54 @@ class SluiceTracker(InPlaceElement):
         nick="operate-on-class-ids",
         blurb="Class ids to track, as in 0;2; objects of other classes are left alone; default: all",
     )
-    tracker_width = GObject.Property(
-        type=GObject.TYPE_UINT,
-        default=960,
-        nick="tracker-width",
-        blurb="Accepted for nvtracker's sake, no effect: boxes are tracked in pixels of the surface",
-    )
-    tracker_height = GObject.Property(
-        type=GObject.TYPE_UINT,
-        default=544,
-        nick="tracker-height",
-        blurb="Accepted for nvtracker's sake, no effect: boxes are tracked in pixels of the surface",
-    )
-    gpu_id = GObject.Property(
-        type=GObject.TYPE_UINT,
-        default=0,
-        nick="gpu-id",
-        blurb="Accepted for nvtracker's sake, no effect: tracking is done on the processor",
-    )
+    tracker_width = _accepted("tracker-width", 960, "boxes are tracked in pixels of the surface")
+    tracker_height = _accepted("tracker-height", 544, "boxes are tracked in pixels of the surface")
+    gpu_id = _accepted("gpu-id", 0, "tracking is done on the processor")
     ll_lib_file = GObject.Property(
-        type=str, default="", nick="ll-lib-file", blurb="Refused: low-level libraries are nvtracker's; set algorithm"
+        type=str,
+        default="",
+        nick="ll-lib-file",
+        blurb="Accepted if it is NVIDIA's library, which is not loaded: an open algorithm takes its place",
     )
     ll_config_file = GObject.Property(
         type=str,
         default="",
         nick="ll-config-file",
-        blurb="Refused: configures nvtracker's low-level library; set algorithm and tracker-options",
+        blurb="NVIDIA's configuration of IOU, NvSORT, NvDeepSORT or NvDCF: the nearest algorithm, with its values; a "
+        "warning message tells what differs. tracker-options counts more",
+    )
+    reid_component_id = GObject.Property(
+        type=GObject.TYPE_UINT,
+        default=0,
+        nick="reid-component-id",
+        blurb="unique-id of the sluiceinfer whose embeddings deepsort compares; 0: the first on each object",
+    )
+    output_past_frames = GObject.Property(
+        type=bool,
+        default=False,
+        nick="output-past-frames",
+        blurb="Tell of an object's frames before its confirmation, or since it was lost (NVDS_TRACKER_PAST_FRAME_META)",
+    )
+    output_shadow_tracks = GObject.Property(
+        type=bool,
+        default=False,
+        nick="output-shadow-tracks",
+        blurb="List the tracks that no detection was found for (NVDS_TRACKER_SHADOW_LIST_META)",
+    )
+    output_terminated_tracks = GObject.Property(
+        type=bool,
+        default=False,
+        nick="output-terminated-tracks",
+        blurb="List the tracks that have ended, with all their frames (NVDS_TRACKER_TERMINATED_LIST_META)",
+    )
+    tracking_surface_type = _accepted("tracking-surface-type", 0, "surfaces are tracked whatever their type")
+    compute_hw = _accepted("compute-hw", 0, "no pixels are scaled")
+    input_tensor_meta = _accepted("input-tensor-meta", False, "no pixels are tracked")
+    tensor_meta_gie_id = _accepted("tensor-meta-gie-id", 0, "no pixels are tracked")
+    user_meta_pool_size = _accepted("user-meta-pool-size", 32, "lists are allocated as needed")
+    sub_batches = _accepted("sub-batches", "", "every stream has tracks of its own")
+    sub_batch_err_recovery_trial_cnt = _accepted(
+        "sub-batch-err-recovery-trial-cnt", 0, "there is no context that could fail", GObject.TYPE_INT
     )
 
     def __init__(self) -> None:
@@ -148,6 +188,7 @@ class SluiceTracker(InPlaceElement):
         self._tracking: FrameTracking | None = None
         self._counters = Counters()
         self._handled: dict[tuple[int, int], str] = {}
+        self._expects_embeddings = False
 
     def _stats(self) -> Gst.Structure:
         """Return the counters as a structure of uint64 fields."""
@@ -165,36 +206,26 @@ class SluiceTracker(InPlaceElement):
         type=Gst.Structure,
         flags=GObject.ParamFlags.READABLE,
         blurb="Counters since the last start: frames, tracked (objects with an id), predicted (objects placed by the "
-        "tracker), removed (objects without a confirmed track), tracks (ids given), streams (with tracks at "
-        "present), jumps (streams that went back in time)",
+        "tracker), removed (objects without a confirmed track), embeddings (read from objects), tracks (ids given), "
+        "streams (with tracks at present), jumps (streams that went back in time)",
     )
 
     def start(self) -> None:
-        from sluice.elements.tracker_frames import FrameTracking, Policy
-        from sluice.tracking import ResetMode, Settings, StreamTrackers, parse_options
+        from sluice.elements.tracker_frames import FrameTracking
+        from sluice.elements.tracker_lists import TargetLists
+        from sluice.elements.tracker_setup import set_up
+        from sluice.tracking import ResetMode, StreamTrackers
 
-        for name in ("ll-lib-file", "ll-config-file"):
-            if self.get_property(name):
-                raise ConfigurationError(
-                    f"{name} is set, but NVIDIA's low-level trackers do not run here; choose the algorithm with "
-                    "algorithm=bytetrack and set its options with tracker-options=lost_track_buffer=60"
-                )
-        settings = Settings(
-            self.algorithm or "",
-            parse_options(self.algorithm or "", self.tracker_options or ""),
-            class_aware=self.class_aware,
-            timestamps=self.use_timestamps,
-        )
+        setup = set_up(self, self.ll_config_file or "")
         streams = StreamTrackers(
-            settings, reset_mode=ResetMode(self.tracking_id_reset_mode), global_ids=self.global_ids
+            setup.settings, reset_mode=ResetMode(self.tracking_id_reset_mode), global_ids=setup.global_ids
         )
         self._counters = Counters()
-        policy = Policy(
-            classes=parse_class_ids(self.operate_on_class_ids or ""),
-            keep_unconfirmed=self.keep_unconfirmed,
-            show_ids=self.display_tracking_id,
-        )
-        self._tracking = FrameTracking(streams, settings, policy, self._counters)
+        lists = TargetLists(setup.lists) if setup.lists else None
+        self._tracking = FrameTracking(streams, setup.settings, setup.policy, self._counters, lists)
+        self._expects_embeddings = setup.settings.algorithm == "deepsort"
+        if setup.notes:
+            self._warn("; ".join(setup.notes))
 
     def stop(self) -> None:
         self._tracking = None
@@ -209,12 +240,14 @@ class SluiceTracker(InPlaceElement):
         if tracking is None:
             return
         if event.type in (Gst.EventType.FLUSH_STOP, Gst.EventType.EOS):
-            tracking.streams.clear()
+            tracking.end_all()
+        elif events.event_type(event) == events.TRACKER_CONFIG_UPDATE:
+            self._reconfigure(tracking, events.parse_control_event(event) or {})
         elif (said := events.parse_stream_event(event)) is not None:
             actions = {
                 events.STREAM_RESET: tracking.streams.reset,
-                events.STREAM_EOS: tracking.streams.end,
-                events.PAD_DELETED: tracking.streams.forget,
+                events.STREAM_EOS: tracking.end,
+                events.PAD_DELETED: tracking.forget,
             }
             if said.kind in actions and self._is_new(said.kind, said.source_id, event):
                 actions[said.kind](said.source_id)
@@ -226,20 +259,35 @@ class SluiceTracker(InPlaceElement):
         self._handled[kind, stream] = name
         return not known
 
+    def _reconfigure(self, tracking: "FrameTracking", fields: dict[str, Any]) -> None:
+        """Go on by the values of another configuration file of the same algorithm; a wrong one changes nothing."""
+        from sluice.elements.tracker_setup import set_up
+
+        path = str(fields.get("config_path") or "")
+        try:
+            if not path:
+                raise ConfigurationError("the event has no config_path")
+            setup = set_up(self, path)
+            tracking.streams.change(setup.settings)
+            tracking.policy = setup.policy
+        except ConfigurationError as error:
+            self._warn(f"nv-tracker-config-update is refused, tracking goes on as before: {error}")
+        else:
+            self._warn("; ".join(setup.notes))
+
+    def _warn(self, text: str) -> None:
+        warning = GLib.Error.new_literal(Gst.LibraryError.quark(), text, int(Gst.LibraryError.SETTINGS))
+        self.post_message(Gst.Message.new_warning(self, warning, ""))
+
     def process(self, buffer: Gst.Buffer) -> bool:
         assert self._tracking is not None
         self._tracking.track(buffer)
+        counted = self._counters
+        if self._expects_embeddings and counted.frames >= _PATIENCE:
+            self._expects_embeddings = False
+            if not counted.embeddings:
+                self._warn(
+                    f"algorithm=deepsort: no object of {counted.frames} frames carries an embedding, so looks do not "
+                    "count; put a sluiceinfer with a re-identification model (process-mode=2) before sluicetracker"
+                )
         return True
-
-
-def parse_class_ids(text: str) -> frozenset[int]:
-    """Read nvtracker's ``0;2;5`` into class ids; an empty text gives none, which means all.
-
-    Raises:
-        ConfigurationError: an item is not a whole number.
-    """
-    items = [item.strip() for item in text.split(";") if item.strip()]
-    wrong = next((item for item in items if not item.isdecimal()), None)
-    if wrong is not None:
-        raise ConfigurationError(f"operate-on-class-ids holds {wrong!r}; class ids such as 0;2 would be right")
-    return frozenset(int(item) for item in items)

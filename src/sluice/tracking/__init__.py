@@ -1,8 +1,8 @@
-"""What gives detected objects an identity over time: one tracker per stream, from the ``trackers`` library."""
+"""What gives detected objects an identity over time: the ``trackers`` library, and our form of it for many streams."""
 
 from sluice.tracking.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, parse_options, reads_pixels
-from sluice.tracking.stream import CLOCK_TIME_NONE, UNTRACKED, Detected, Predicted, Settings, StreamTracker
-from sluice.tracking.streams import ResetMode, StreamTrackers
+from sluice.tracking.records import CLOCK_TIME_NONE, UNTRACKED, Detected, Predicted, Settings, StreamTracker
+from sluice.tracking.streams import ResetMode, StreamTrackers, stream_tracker
 
 __all__ = [
     "ALGORITHMS",
@@ -17,4 +17,5 @@ __all__ = [
     "StreamTrackers",
     "parse_options",
     "reads_pixels",
+    "stream_tracker",
 ]

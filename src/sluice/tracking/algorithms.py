@@ -1,7 +1,7 @@
 """The tracking algorithms by name, and their options as text, checked against the algorithm's own constructor.
 
-The algorithms are those of the ``trackers`` library (https://github.com/roboflow/trackers); this table is the only
-place that lists them.
+The algorithms are those of the ``trackers`` library (https://github.com/roboflow/trackers), of which some have a
+batched form of ours too (see `rules`), and two of ours; this table is the only place that lists them.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sluice.errors import ConfigurationError
+from sluice.tracking.rules import OWN
 
 DEFAULT_ALGORITHM = "bytetrack"
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One row of the table: the library's class, and the pixels it wants to compensate the camera's motion, if any."""
+    """One row of the table: the library's class, if it has one, and the pixels it wants to compensate the camera's
+    motion, if any."""
 
     name: str
-    class_name: str
+    class_name: str | None
     pixels: Literal["bgr", "rgb"] | None
     summary: str
 
@@ -35,6 +37,10 @@ ALGORITHMS: Mapping[str, Algorithm] = {
         Algorithm("ocsort", "OCSORTTracker", None, "motion led by observations: for objects that stop and turn"),
         Algorithm("botsort", "BoTSORTTracker", "bgr", "ByteTrack with the camera's motion taken out (reads pixels)"),
         Algorithm("cbiou", "CBIoUTracker", None, "boxes widened before they are compared: for fast or low-rate motion"),
+        Algorithm("iou", None, None, "overlap alone, for objects that move little between frames"),
+        Algorithm(
+            "deepsort", None, None, "BoT-SORT's rounds with looks: embeddings from a ReID model before the tracker"
+        ),
         Algorithm("mcbyte", "McByteTracker", "rgb", "BoT-SORT's rounds with other thresholds (reads pixels)"),
     )
 }
@@ -53,7 +59,13 @@ def algorithm(name: str) -> Algorithm:
 
 
 def tracker_class(row: Algorithm) -> type[Any]:
-    """Import the library and return the algorithm's class (the first call takes about a second)."""
+    """Import the library and return the algorithm's class (the first call takes about a second).
+
+    Raises:
+        ConfigurationError: the library does not have it.
+    """
+    if row.class_name is None:
+        raise ConfigurationError(f"{row.name} is not an algorithm of the trackers library")
     cls: type[Any] = getattr(importlib.import_module("trackers"), row.class_name)
     return cls
 
@@ -99,13 +111,18 @@ def reads_pixels(name: str, options: Mapping[str, Any]) -> Literal["bgr", "rgb"]
     row = algorithm(name)
     if row.pixels is None:
         return None
-    enabled = options.get("enable_cmc", inspect.signature(tracker_class(row)).parameters["enable_cmc"].default)
-    return row.pixels if enabled else None
+    return row.pixels if with_defaults(name, options)["enable_cmc"] else None
+
+
+def with_defaults(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all options of an algorithm that can be set as text: those given, and the defaults of the others."""
+    return {**_text_options(name), **options}
 
 
 def _text_options(name: str) -> dict[str, bool | int | float | str]:
     """Return the constructor's arguments that text can give, with their defaults."""
-    parameters = inspect.signature(tracker_class(algorithm(name))).parameters.values()
+    maker: Any = OWN[name] if name in OWN else tracker_class(algorithm(name))
+    parameters = inspect.signature(maker).parameters.values()
     return {p.name: p.default for p in parameters if isinstance(p.default, (bool, int, float, str))}
 
 

@@ -1,0 +1,162 @@
+"""Which detection belongs to which track: overlaps and the best assignment, for all streams of a batch at once.
+
+The assignment has the greatest sum of similarities, as that of ``scipy.optimize.linear_sum_assignment`` on each
+stream's whole matrix, but is found from the pairs that overlap at all. Most are settled by arrays: a pair that is
+worth more than the best others of its row and of its column together is part of every best assignment (exchange it
+for those two, and the sum grows). What is left falls into connected components of a few rows, each given to scipy.
+Among several assignments of the same sum, which happen with equal boxes only, another one may be chosen than scipy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+Groups = npt.NDArray[np.int32]
+
+# Pairs looked at in one go: bounds the memory in a crowd (about 100 bytes per pair).
+_CHUNK = 1 << 18
+# Beyond this the rest is mostly cycles, which only scipy resolves.
+_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Row, column and similarity (float32, above 0) of each pair, [P]."""
+
+    rows: Indices
+    columns: Indices
+    values: npt.NDArray[np.float32]
+
+    def keep(self, mask: npt.NDArray[np.bool_]) -> Pairs:
+        """Return the pairs of a mask, bool [P]."""
+        return Pairs(self.rows[mask], self.columns[mask], self.values[mask])
+
+
+def same_group(a: Groups, b: Groups) -> Iterator[tuple[Indices, Indices]]:
+    """Yield the indices of all pairs of the same group, in pieces of bounded size, in the order of the first.
+
+    Args:
+        a: group of each row, from 0.
+        b: group of each column.
+    """
+    order = np.argsort(b, kind="stable")
+    groups = 1 + max(a.max(initial=-1), b.max(initial=-1))
+    counts = np.bincount(b, minlength=groups)
+    begins = np.cumsum(counts) - counts
+    partners = counts[a]
+    ends = np.cumsum(partners)
+    first = 0
+    while first < len(a):
+        done = ends[first - 1] if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, done + _CHUNK, side="right")))
+        number = partners[first:last]
+        rows = np.repeat(np.arange(first, last), number)
+        places = np.arange(len(rows)) - np.repeat(ends[first:last] - number - done, number)
+        yield rows, order[places + np.repeat(begins[a[first:last]], number)]
+        first = last
+
+
+def overlaps(a: Floats, a_groups: Groups, b: Floats, b_groups: Groups) -> Pairs:
+    """Return the pairs of boxes of the same group whose intersection over union is above 0, and that value.
+
+    Args:
+        a: boxes x1, y1, x2, y2, float64 [A, 4].
+        a_groups: int32 [A].
+        b: float64 [B, 4].
+        b_groups: int32 [B].
+    """
+    found = [_overlapping(a, b, rows, columns) for rows, columns in same_group(a_groups, b_groups)]
+    if not found:
+        return Pairs(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, np.float32))
+    if len(found) == 1:
+        return found[0]
+    parts = zip(*((part.rows, part.columns, part.values) for part in found), strict=True)
+    return Pairs(*map(np.concatenate, parts))
+
+
+def _overlapping(a: Floats, b: Floats, rows: Indices, columns: Indices) -> Pairs:
+    area_a, area_b = ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]) for boxes in (a, b))
+    width = np.minimum(a[:, 2][rows], b[:, 2][columns]) - np.maximum(a[:, 0][rows], b[:, 0][columns])
+    some = np.flatnonzero(width > 0)
+    rows, columns, width = rows[some], columns[some], width[some]
+    height = np.minimum(a[:, 3][rows], b[:, 3][columns]) - np.maximum(a[:, 1][rows], b[:, 1][columns])
+    some = np.flatnonzero(height > 0)
+    rows, columns, shared = rows[some], columns[some], width[some] * height[some]
+    values = (shared / (area_a[rows] + area_b[columns] - shared)).astype(np.float32)
+    return Pairs(rows, columns, values)
+
+
+def assign(pairs: Pairs, rows: int, columns: int) -> Pairs:
+    """Return the pairs of the assignment with the greatest sum; each row and column is in one of them at most.
+
+    Args:
+        pairs: those that may be chosen; all others are worth 0.
+        rows: how many rows there are.
+        columns: how many columns there are.
+    """
+    values = pairs.values.astype(np.float64)
+    left = np.arange(len(values))
+    chosen: list[Indices] = []
+    for _ in range(_ROUNDS):
+        if not len(left):
+            break
+        sure = _dominant(pairs.rows[left], pairs.columns[left], values[left], rows, columns)
+        if not len(sure):
+            break
+        chosen.append(left[sure])
+        taken_rows, taken_columns = np.zeros(rows, bool), np.zeros(columns, bool)
+        taken_rows[pairs.rows[left[sure]]] = True
+        taken_columns[pairs.columns[left[sure]]] = True
+        left = left[~(taken_rows[pairs.rows[left]] | taken_columns[pairs.columns[left]])]
+    if len(left):
+        chosen.append(left[_solve(pairs.rows[left], pairs.columns[left], values[left], rows)])
+    taken = np.concatenate(chosen) if chosen else np.empty(0, np.intp)
+    return Pairs(pairs.rows[taken], pairs.columns[taken], pairs.values[taken])
+
+
+def _dominant(rows: Indices, columns: Indices, values: Floats, n_rows: int, n_columns: int) -> Indices:
+    """Return the pairs that are worth more than the best other of their row and of their column together."""
+    row_best, row_next = _two_best(rows, values, n_rows)
+    column_best, column_next = _two_best(columns, values, n_columns)
+    best = (values == row_best[rows]) & (values == column_best[columns])
+    return np.flatnonzero(best & (values > row_next[rows] + column_next[columns]))
+
+
+def _two_best(keys: Indices, values: Floats, count: int) -> tuple[Floats, Floats]:
+    """Return the greatest and the second greatest value of each key, 0 where there is none."""
+    best, following = np.zeros(count), np.zeros(count)
+    np.maximum.at(best, keys, values)
+    is_best = values == best[keys]
+    np.maximum.at(following, keys, np.where(is_best, 0.0, values))
+    twice = np.bincount(keys[is_best], minlength=count) > 1
+    following[twice] = best[twice]
+    return best, following
+
+
+def _solve(rows: Indices, columns: Indices, values: Floats, n_rows: int) -> Indices:
+    """Return the pairs of the best assignment, component by component."""
+    from scipy.optimize import linear_sum_assignment
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    nodes, places = np.unique(np.concatenate([rows, columns + n_rows]), return_inverse=True)
+    a, b = places[: len(rows)], places[len(rows) :]
+    graph = coo_array((np.ones(len(a), np.int8), (a, b)), shape=(len(nodes), len(nodes)))
+    component = connected_components(graph, directed=False)[1][a]
+    order = np.argsort(component, kind="stable")
+    chosen = []
+    for members in np.split(order, np.flatnonzero(np.diff(component[order])) + 1):
+        local_rows, r = np.unique(rows[members], return_inverse=True)
+        local_columns, c = np.unique(columns[members], return_inverse=True)
+        matrix = np.zeros((len(local_rows), len(local_columns)))
+        number = np.full(matrix.shape, -1, np.intp)
+        matrix[r, c], number[r, c] = values[members], members
+        picked = number[linear_sum_assignment(matrix, maximize=True)]
+        chosen.append(picked[picked >= 0])
+    return np.concatenate(chosen)
