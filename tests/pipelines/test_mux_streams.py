@@ -241,9 +241,9 @@ def test_streams_of_5_to_60_fps_keep_their_rates(watch: Callable[[str], Watch]) 
 
 
 def test_synchronised_inputs_discard_what_comes_late(watch: Callable[[str], Watch]) -> None:
-    """One of two live streams stands still for half a second, then brings what it has missed."""
+    """One of two live streams stands still for 1.5 s, then brings what it has missed."""
     seen = watch(
-        "sluicemux name=m batch-size=2 sync-inputs=true batched-push-timeout=100000 ! fakesink sync=false "
+        "sluicemux name=m batch-size=2 sync-inputs=true batched-push-timeout=300000 ! fakesink sync=false "
         + "".join(
             f"videotestsrc is-live=true num-buffers=75 ! video/x-raw,format=GRAY8,width=16,height=16,framerate=50/1 ! "
             f"identity name=i{pad} ! m.sink_{pad} "
@@ -255,7 +255,7 @@ def test_synchronised_inputs_discard_what_comes_late(watch: Callable[[str], Watc
     def stall(_pad: Gst.Pad, _info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:
         passed.append(True)
         if len(passed) == 20:
-            time.sleep(0.5)
+            time.sleep(1.5)
         return Gst.PadProbeReturn.OK
 
     seen.pipeline.get_by_name("i1").get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, stall)
