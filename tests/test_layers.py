@@ -28,12 +28,10 @@ def imported(path: Path) -> set[str]:
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            names |= (
-                {f"{node.module}.{alias.name}" for alias in node.names} if node.module == "sluice" else {node.module}
-            )
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-    return {name.split(".")[1] for name in names if name.startswith("sluice.")}
+    return {name.split(".")[1] for name in names if name.startswith("sluice.")} & set(ALLOWED)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
