@@ -304,6 +304,13 @@ def test_as_a_sink_it_prerolls_with_the_first_buffer_and_stops_without_one(tmp_p
     assert pipeline.set_state(Gst.State.NULL) == Gst.StateChangeReturn.SUCCESS
 
 
+def test_as_a_sink_with_async_false_it_waits_for_nothing(tmp_path):
+    elements.register("sluicemsgbroker")
+    pipeline = Gst.parse_launch(f"appsrc ! sluicemsgbroker sync=false async=false location={tmp_path / 'm'}")
+    assert pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.SUCCESS
+    pipeline.set_state(Gst.State.NULL)
+
+
 def test_in_the_middle_it_waits_for_nothing(tmp_path):
     elements.register("sluicemsgbroker")
     pipeline = Gst.parse_launch(f"appsrc ! sluicemsgbroker location={tmp_path / 'm'} ! fakesink async=false")

@@ -173,6 +173,11 @@ class SluiceMsgBroker(InPlaceElement):
         type=bool, default=False, blurb="Only false: messages are written as they come, not at their frame's time"
     )
 
+    # A word of Python's grammar, which cannot be assigned to in the usual way.
+    vars()["async"] = GObject.Property(
+        type=bool, default=True, blurb="As a sink, be PAUSED with the first buffer only; no difference in the middle"
+    )
+
     def __init__(self) -> None:
         self.addresses: dict[str, str] = {}
         super().__init__()
@@ -258,7 +263,8 @@ class SluiceMsgBroker(InPlaceElement):
             # A streaming thread that waits for room, or for the broker, would block the change.
             output.release()
         preroll = self._preroll
-        if transition == Gst.StateChange.READY_TO_PAUSED and not self.srcpad.is_linked():
+        prerolls = not self.srcpad.is_linked() and self.get_property("async")
+        if transition == Gst.StateChange.READY_TO_PAUSED and prerolls:
             preroll.begin()
             result = super().do_change_state(transition)
             return Gst.StateChangeReturn.ASYNC if result == Gst.StateChangeReturn.SUCCESS else result

@@ -26,16 +26,18 @@ def main(url: str, spool: str, first: int, count: int, rate: float) -> None:
     delivery = open_delivery(endpoint, spool=spool, patience=60, on_away=tell, on_refused=tell)
     writer = Writer(delivery, capacity=4096, overflow=Overflow.WAIT, on_error=lambda error: tell(str(error)))
     start = time.monotonic()
-    longest = 0.0
+    longest = late = 0.0
     for place in range(count):
-        time.sleep(max(0.0, start + place / rate - time.monotonic()))
+        time.sleep(max(0.0, wait := start + place / rate - time.monotonic()))
+        if wait > 0:
+            late = max(late, time.monotonic() - start - place / rate)
         before = time.monotonic()
         writer.put(payload(first + place))
         longest = max(longest, time.monotonic() - before)
         print(first + place + 1, first + writer.counters.written, flush=True)
     writer.close(60)
     counters = {**vars(writer.counters), **vars(delivery.counters)}
-    print(json.dumps({**counters, "longest_put": longest}), flush=True)
+    print(json.dumps({**counters, "longest_put": longest, "longest_late": late}), flush=True)
 
 
 if __name__ == "__main__":
