@@ -20,5 +20,11 @@ class Yolo26n(torch.nn.Module):
         self.network = network.half()
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
-        """Rows of left, top, right, bottom in pixels, score, class."""
-        return self.network(pictures)
+        """Rows of left, top, right, bottom in pixels, score, class.
+
+        Random weights give boxes of no size; here each is made at least 32 pixels wide and high.
+        """
+        rows = self.network(pictures)
+        one, two = rows[..., :2], rows[..., 2:4]
+        first, size = torch.minimum(one, two), (one - two).abs() + 32
+        return torch.cat([first, first + size, rows[..., 4:]], -1)

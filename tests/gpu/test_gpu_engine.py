@@ -22,6 +22,7 @@ from sluice.contract import counters, gstref
 from sluice.contract.dlpack import Hold, PlaneTensor
 from sluice.models.gpu.engine import Engine
 from sluice.models.gpu.heads import Choice, end_to_end
+from sluice.models.gpu.network import kept_tensors
 from sluice.models.gpu.preprocess import letterbox, new_input
 from sluice.models.gpu.table import ROW, TableWriter
 from sluice.models.preprocess import Preprocessing
@@ -77,7 +78,7 @@ class Keeping(Boxes):
 
 def test_a_graph_reads_what_a_module_kept_after_it_was_replaced(gpu):
     module = Keeping().to(gpu)
-    runs = engine(gpu, module)
+    runs = engine(gpu, module, kept=lambda: kept_tensors(module))
     batches = [surfaces(count, gpu, seed=count) for count in (1, 2, 4, 8)]
     for batch in batches:
         runs.begin(batch).finish()

@@ -63,16 +63,15 @@ class _Slot:
 class _Plan:
     """What runs for one batch size, and the tensors it reads and writes.
 
-    `pool` has the memory of the runs before the capture. Modules keep tensors from call to call and replace them when
-    the batch size changes (YOLO heads their anchors); a graph goes on reading the old ones, whose memory must not be
-    used for anything else.
+    `kept` are the tensors that the module kept from call to call when the graph was captured. It replaces them when the
+    batch size changes (YOLO heads their anchors); a graph goes on reading the old ones.
     """
 
     table: Any
     step: Callable[[], list[Any]]
     outputs: list[Any]
     graph: Any | None
-    pool: Any
+    kept: list[Any]
 
     def run(self) -> list[Any]:
         if self.graph is None:
@@ -110,6 +109,7 @@ class Engine:
         spec: the network's input.
         device: the torch device it is on.
         choose: what is run on the outputs on the GPU; None gives the outputs themselves.
+        kept: the tensors that the network keeps between calls.
         batch: frames of every call, for a network that takes one number only; None for any number.
         graphs: whether to capture graphs.
     """
@@ -121,12 +121,13 @@ class Engine:
         device: Any,
         *,
         choose: Callable[[list[Any]], Any] | None = None,
+        kept: Callable[[], list[Any]] = list,
         batch: int | None = None,
         graphs: bool = True,
     ) -> None:
         check_spec(spec)
         self.spec, self.device = spec, device
-        self._forward, self._choose = forward, choose
+        self._forward, self._choose, self._kept = forward, choose, kept
         self._batch, self._graphs = batch, graphs
         self._writer = TableWriter(spec, device.index or 0)
         self._stream = torch.cuda.Stream(device)
@@ -194,15 +195,13 @@ class Engine:
             outputs = self._forward(pictures)
             return outputs if self._choose is None else [self._choose(outputs)]
 
-        pool = torch.cuda.MemPool()
-        with torch.cuda.use_mem_pool(pool, self.device):
-            for _ in range(WARM_UPS):
-                outputs = step()
+        for _ in range(WARM_UPS):
+            outputs = step()
         self._stream.synchronize()
         graph = None
         if self._graphs:
             graph, outputs = self._capture(step, outputs, size)
-        plan = self._plans[size] = _Plan(table, step, outputs, graph, pool)
+        plan = self._plans[size] = _Plan(table, step, outputs, graph, self._kept())
         return plan
 
     def _capture(self, step: Callable[[], list[Any]], outputs: list[Any], size: int) -> tuple[Any, list[Any]]:

@@ -16,12 +16,12 @@ BLOCK = 1024
 def _sample(row, which: tl.constexpr, x0, x1, y0, y1, across, down, inside):  # type: ignore[no-untyped-def]
     """One component between four samples; a sample stands for all pixels that share it, as in `shrink`."""
     start = tl.load(row + which).to(tl.pointer_type(tl.uint8))
-    pitch = tl.load(row + 3 + which)
-    step = tl.load(row + 6 + which)
-    shift_x = tl.load(row + 9 + which)
-    shift_y = tl.load(row + 12 + which)
-    last_x = tl.load(row + 15 + which)
-    last_y = tl.load(row + 18 + which)
+    pitch = tl.load(row + 3 + which).to(tl.int32)
+    step = tl.load(row + 6 + which).to(tl.int32)
+    shift_x = tl.load(row + 9 + which).to(tl.int32)
+    shift_y = tl.load(row + 12 + which).to(tl.int32)
+    last_x = tl.load(row + 15 + which).to(tl.int32)
+    last_y = tl.load(row + 18 + which).to(tl.int32)
     left = tl.minimum(x0 >> shift_x, last_x) * step
     right = tl.minimum(x1 >> shift_x, last_x) * step
     above = tl.minimum(y0 >> shift_y, last_y) * pitch
@@ -59,19 +59,19 @@ def letterbox_kernel(  # type: ignore[no-untyped-def]
     line = number // width
     column = number - line * width
     written = line < height
-    frame_width = tl.load(row + 21)
-    frame_height = tl.load(row + 22)
-    box_width = tl.load(row + 25)
-    box_height = tl.load(row + 26)
-    x = column - tl.load(row + 23)
-    y = line - tl.load(row + 24)
+    frame_width = tl.load(row + 21).to(tl.int32)
+    frame_height = tl.load(row + 22).to(tl.int32)
+    box_width = tl.load(row + 25).to(tl.int32)
+    box_height = tl.load(row + 26).to(tl.int32)
+    x = column - tl.load(row + 23).to(tl.int32)
+    y = line - tl.load(row + 24).to(tl.int32)
     inside = written & (x >= 0) & (y >= 0) & (x < box_width) & (y < box_height)
     at_x = (x.to(tl.float32) + 0.5) * (frame_width.to(tl.float32) / box_width.to(tl.float32)) - 0.5
     at_y = (y.to(tl.float32) + 0.5) * (frame_height.to(tl.float32) / box_height.to(tl.float32)) - 0.5
     at_x = tl.minimum(tl.maximum(at_x, 0.0), (frame_width - 1).to(tl.float32))
     at_y = tl.minimum(tl.maximum(at_y, 0.0), (frame_height - 1).to(tl.float32))
-    x0 = at_x.to(tl.int64)
-    y0 = at_y.to(tl.int64)
+    x0 = at_x.to(tl.int32)
+    y0 = at_y.to(tl.int32)
     x1 = tl.minimum(x0 + 1, frame_width - 1)
     y1 = tl.minimum(y0 + 1, frame_height - 1)
     across = at_x - x0.to(tl.float32)

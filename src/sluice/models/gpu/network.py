@@ -59,6 +59,7 @@ class GpuPath:
             spec,
             module.device,
             choose=chooser,
+            kept=functools.partial(kept_tensors, module.module),
             batch=batch,
             graphs=graphs,
         )
@@ -106,6 +107,13 @@ class BegunBatch:
     def finish(self) -> list[Detections]:
         """Detections of each frame, in its own pixels; waits for them."""
         return [found for part in self._parts for found in self._path.detections(part)]
+
+
+def kept_tensors(module: Any) -> list[Any]:
+    """The tensors that a module and its parts keep as plain attributes; none for what is no module written in Python."""
+    if not isinstance(module, torch.nn.Module):
+        return []
+    return [value for part in module.modules() for value in vars(part).values() if isinstance(value, torch.Tensor)]
 
 
 def _outputs(module: DeviceModule, pictures: Any) -> list[Any]:
