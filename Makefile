@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 REFERENCE := .venv-reference
 
-.PHONY: demo test test-reference setup check bench clean
+.PHONY: demo test test-gpu test-reference setup check bench clean
 
 demo: setup
 	@$(BIN)/sluice run examples/data/pedestrians.mp4 examples/data/pedestrians.mp4 --model people \
@@ -18,7 +18,12 @@ test: $(VENV)/.test-complete check
 
 # The same results as the packages that models come from: an environment of its own, about 7 GB and 5 minutes.
 test-reference: setup $(REFERENCE)/.complete
-	@$(REFERENCE)/bin/python -m pytest tests/reference tests/runtimes $(PYTEST_ARGS)
+	@$(REFERENCE)/bin/python -m pytest tests/reference tests/runtimes tests/gpu $(PYTEST_ARGS)
+
+# On a machine with an NVIDIA GPU: make test-gpu CLIP=clip.h264 [PYTHON=python3]; see scripts/test-gpu.
+PYTHON ?= $(BIN)/python
+test-gpu:
+	@scripts/test-gpu $(CLIP) $(PYTHON)
 
 check: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

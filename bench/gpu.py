@@ -8,7 +8,8 @@ Every stream plays the same H.264 or H.265 elementary stream in a loop. The form
 * ``all``: the same with sluicetracker, sluicemsgconv and sluicemsgbroker (JSON into a file) behind it;
 * ``article``: the article's loop (bench/article.py) in the place of sluiceinfer.
 
-And ``network``: YOLO26n alone, on an input that lies on the GPU, as a CUDA graph. Frames are counted by the sinks' own
+And without a pipeline: ``network``, YOLO26n alone as a CUDA graph, on an input that lies on the GPU, and
+``letterbox``, the kernel that makes this input of 1080p NV12 surfaces. Frames are counted by the sinks' own
 statistics (decode alone), by the inference element's counter, or by the article's element, between two moments of the
 steady state. ``us_per_batch`` is the processor time of every thread per batch, which bounds what it holds the
 interpreter's lock; ``decoder_use`` is nvidia-smi's.
@@ -26,6 +27,8 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -103,15 +106,61 @@ def network_alone(streams: int, seconds: float, compiled: bool) -> dict[str, Any
     if compiled:
         module = torch.compile(module, dynamic=False)
     pictures = torch.rand(streams, 3, 640, 640, device="cuda", dtype=torch.float16)
+    return replayed("network", lambda: module(pictures), streams, seconds)
+
+
+@dataclass
+class Picture:
+    """What the letterbox kernel is told of a 1080p NV12 surface."""
+
+    address: int
+    width: int = 1920
+    height: int = 1080
+    gpu_id: int = 0
+    index: int = 0
+    layout_key: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        from sluice.contract.formats import ColorFormat, Matrix, MemType
+        from sluice.contract.surface import Plane
+
+        self.mem_type, self.color_format = MemType.CUDA_DEVICE, ColorFormat.NV12_709
+        self.matrix, self.full_range = Matrix.BT709, False
+        self.planes = (
+            Plane(1920, 1080, 2048, 0, 1, self.address),
+            Plane(960, 540, 2048, 2048 * 1080, 2, self.address + 2048 * 1080),
+        )
+
+
+def letterbox_alone(streams: int, seconds: float) -> dict[str, Any]:
+    """Frames per second of the letterbox kernel."""
+    import torch
+
+    from sluice.models.gpu.preprocess import letterbox, new_input
+    from sluice.models.gpu.table import ROW, TableWriter
+    from sluice.models.preprocess import Preprocessing
+
+    spec, device = Preprocessing(640, 640, dtype="float16"), torch.device("cuda:0")
+    memory = torch.randint(0, 256, (streams, 2048 * 1620), dtype=torch.uint8, device=device)
+    rows = torch.zeros(streams, ROW, dtype=torch.int64)
+    TableWriter(spec, 0).write(rows.numpy(), [Picture(one.data_ptr()) for one in memory])
+    table, pictures = rows.to(device), new_input(spec, streams, device)
+    return replayed("letterbox", lambda: letterbox(table, pictures, spec), streams, seconds)
+
+
+def replayed(name: str, step: Callable[[], Any], streams: int, seconds: float) -> dict[str, Any]:
+    """Capture `step` as a CUDA graph and replay it."""
+    import torch
+
     with torch.inference_mode():
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
             for _ in range(3):
-                module(pictures)
+                step()
         stream.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):
-            module(pictures)
+            step()
         torch.cuda.synchronize()
         batches, started = 0, time.monotonic()
         while time.monotonic() - started < seconds:
@@ -122,7 +171,7 @@ def network_alone(streams: int, seconds: float, compiled: bool) -> dict[str, Any
         elapsed = time.monotonic() - started
     frames = batches * streams
     return {
-        "what": "network",
+        "what": name,
         "streams": streams,
         "frames": frames,
         "seconds": round(elapsed, 3),
@@ -223,7 +272,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clip", type=Path)
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 8, 32])
-    parser.add_argument("--forms", nargs="+", default=["decode", "nothing", "network", "model", "all", "article"])
+    parser.add_argument(
+        "--forms", nargs="+", default=["decode", "nothing", "letterbox", "network", "model", "all", "article"]
+    )
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--warm-up", type=float, default=5.0)
     parser.add_argument("--in-flight", type=int, default=4)
@@ -243,7 +294,9 @@ def main() -> None:
         launch = forms(arguments, streams, arguments.out.resolve().parent)
         for name in arguments.forms:
             if name == "network":
-                results.append(network_alone(streams, arguments.seconds / 3, arguments.compile))
+                results.append(network_alone(streams, arguments.seconds / 4, arguments.compile))
+            elif name == "letterbox":
+                results.append(letterbox_alone(streams, arguments.seconds / 8))
             else:
                 results.append(measure(name, launch[name], streams, arguments.warm_up, arguments.seconds))
             print(json.dumps(results[-1]), flush=True)

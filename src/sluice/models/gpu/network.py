@@ -110,7 +110,7 @@ class BegunBatch:
 
 
 def kept_tensors(module: Any) -> list[Any]:
-    """The tensors that a module and its parts keep as plain attributes; none for what is no module written in Python."""
+    """The tensors that a module and its parts keep as plain attributes; none for what is not written in Python."""
     if not isinstance(module, torch.nn.Module):
         return []
     return [value for part in module.modules() for value in vars(part).values() if isinstance(value, torch.Tensor)]

@@ -34,6 +34,9 @@ WIDTH, HEIGHT, LEFT, TOP, BOX_WIDTH, BOX_HEIGHT, VALID = range(21, 28)
 # Places of the floats behind FLOATS: matrix row by row, then factor and offset of each channel, then the padding.
 FACTOR, OFFSET, PAD = 12, 15, 18
 
+LARGEST = 1 << 31
+"""Bytes of a plane that the kernel's 32-bit arithmetic cannot address any more."""
+
 Rows = npt.NDArray[np.int64]
 
 
@@ -113,6 +116,11 @@ class TableWriter:
             raise SurfaceError(
                 f"surface {surface.index} is in memory type {kind.name}, which a kernel cannot read; put "
                 "`nvvideoconvert ! video/x-raw(memory:NVMM)`, or nvcodec's `cudaupload`, before the mux"
+            )
+        if any(plane.pitch * plane.height >= LARGEST for plane in surface.planes):
+            raise SurfaceError(
+                f"a plane of surface {surface.index}, {surface.width}x{surface.height}, has 2 GiB or more, which the "
+                "kernel cannot address; scale it down before the mux"
             )
         if surface.gpu_id != self._device:
             raise SurfaceError(
