@@ -6,8 +6,8 @@ A process sends; ten seconds later its server stops, in the middle of the outage
 again, and ten seconds after the server is back the last message is given. Printed per broker: messages given, messages
 lost beside those in the queue in memory at the moment of the kill, the same for that queue, messages out of order,
 duplicates, the longest `put` (what a streaming thread would have waited) beside the longest that the process was late
-for another reason (a busy machine), connections after the first, and how many
-messages of 300 bytes a second the delivery brings through the spool to the broker.
+for another reason (a busy machine), and how many messages of 300 bytes a second the delivery brings through the spool
+to the broker.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ COLUMNS = (
     "duplicates",
     "longest put",
     "longest pause of the machine",
-    "reconnects",
     "speed",
 )
 PAYLOADS = 5000
@@ -76,7 +75,6 @@ def outage(server, folder: Path, seconds: float, rate: float) -> list[str]:
         f"{len(found) - len(set(found))}",
         f"{counters['longest_put'] * 1000:.1f} ms",
         f"{counters['longest_late'] * 1000:.1f} ms",
-        f"{counters['reconnects']}",
     ]
 
 
