@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from sluice.errors import ConfigurationError
 from sluice.tracking.assignment import Groups, Indices, Pairs, same_group
-from sluice.tracking.motion import Floats, Motion, Tracks
+from sluice.tracking.motion import Floats, Motion, Tracks, take
 from sluice.tracking.records import Detected
 
 Features = npt.NDArray[np.float32]
@@ -83,7 +83,7 @@ class Appearance:
         rows, columns, values = [pairs.rows], [pairs.columns], [pairs.values]
         for a, b in same_group(tracks["slot"][known], slots[shown]):
             a, b = known[a], shown[b]
-            near = motion.distance(tracks[a], boxes[b]) <= _FARTHEST
+            near = motion.distance(take(tracks, a), boxes[b]) <= _FARTHEST
             a, b = a[near], b[near]
             cosine = np.einsum("ij,ij->i", self._vectors[place[a]], features[b])
             alike = cosine >= self.minimum

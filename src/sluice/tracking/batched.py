@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from sluice.tracking.appearance import Appearance
 from sluice.tracking.assignment import Pairs, assign, overlaps
-from sluice.tracking.motion import TRACK, Floats, Tracks
+from sluice.tracking.motion import TRACK, Floats, Tracks, join, put, take
 from sluice.tracking.records import UNTRACKED, Detected, IntArray, Settings, StreamTracker
 from sluice.tracking.rules import Rules
 
@@ -113,7 +113,7 @@ class BatchedTracker:
 
     def tracks_of(self, stream: BatchedStream) -> Tracks:
         """Return a copy of a stream's tracks, confirmed or not, oldest first."""
-        return self._tracks[np.isin(self._tracks["slot"], stream.slots)]
+        return take(self._tracks, np.isin(self._tracks["slot"], stream.slots))
 
     def boxes_after(self, tracks: Tracks, step: float) -> Floats:
         """Return where tracks will be ``step`` frames on, x1, y1, x2, y2, float64 [T, 4]; ``tracks`` is changed."""
@@ -182,7 +182,7 @@ class BatchedTracker:
         """Move the tracks of the frames' streams to the frames' time."""
         tracks = self._tracks
         now = step.now[tracks["slot"]]
-        moving = tracks if now.all() else tracks[now]
+        moving = tracks if now.all() else take(tracks, now)
         slots = moving["slot"]
         seconds = step.seconds[slots]
         timed = ~np.isnan(seconds)
@@ -194,7 +194,7 @@ class BatchedTracker:
         moving["age"] += 1
         moving["missed_seconds"] = np.where(timed, moving["missed_seconds"] + seconds, 0.0)
         if moving is not tracks:
-            tracks[now] = moving
+            put(tracks, now, moving)
         if timed.any():
             # By the clock a track ends before it can be matched, by frames after (as the library has it).
             timed = ~np.isnan(step.seconds)[tracks["slot"]]
@@ -262,14 +262,14 @@ class BatchedTracker:
         return best.rows, best.columns
 
     def _correct(self, matched: Indices, of_detection: Indices, found: _Detections) -> None:
-        rows = self._tracks[matched]
+        rows = take(self._tracks, matched)
         self.rules.motion.update(rows, found.boxes[of_detection])
         rows["missed"] = 0
         rows["missed_seconds"] = 0.0
         rows["hits"] += 1
         rows["confidence"] = found.confidences[of_detection]
         rows["class_id"] = found.class_ids[of_detection]
-        self._tracks[matched] = rows
+        put(self._tracks, matched, rows)
         if self._looks is not None and found.features is not None:
             self._looks.update(rows["serial"], found.features[of_detection])
 
@@ -301,7 +301,7 @@ class BatchedTracker:
         begun["confidence"], begun["class_id"] = found.confidences[rows], found.class_ids[rows]
         rules.motion.start(begun, found.boxes[rows])
         first = len(self._tracks)
-        self._tracks = np.concatenate([self._tracks, begun])
+        self._tracks = join(self._tracks, begun)
         if self._looks is not None and found.features is not None:
             self._looks.update(begun["serial"], found.features[rows])
         if rules.instant:
@@ -324,7 +324,7 @@ class BatchedTracker:
         if not mask.all():
             if self._looks is not None:
                 self._looks.forget(self._tracks["serial"][~mask])
-            self._tracks = self._tracks[mask]
+            self._tracks = take(self._tracks, mask)
 
 
 class BatchedStream(StreamTracker):

@@ -37,7 +37,25 @@ TRACK = np.dtype(
     ]
 )
 
+# A record as so many bytes: numpy copies those at once, but records with fields one field at a time.
+_BYTES = np.dtype((np.void, TRACK.itemsize))
+
 _SMALLEST_SIDE = 1e-3
+
+
+def take(tracks: Tracks, rows: npt.NDArray[Any]) -> Tracks:
+    """Return a copy of some tracks, by indices or by a mask."""
+    return tracks.view(_BYTES)[rows].view(TRACK)
+
+
+def join(tracks: Tracks, more: Tracks) -> Tracks:
+    """Return tracks with others behind them."""
+    return np.concatenate([tracks.view(_BYTES), more.view(_BYTES)]).view(TRACK)
+
+
+def put(tracks: Tracks, rows: npt.NDArray[Any], values: Tracks) -> None:
+    """Write tracks back to where they were taken from."""
+    tracks.view(_BYTES)[rows] = values.view(_BYTES)
 
 
 class Motion(ABC):

@@ -204,4 +204,4 @@ class StreamTracker(ABC):
         self._interval = self._skipped + 1 if self._seen is not None else 0
         self._skipped = 0
         # The features are of no use for predictions and may be large.
-        self._seen = replace(rows, features=None), ids
+        self._seen = rows if rows.features is None else replace(rows, features=None), ids
