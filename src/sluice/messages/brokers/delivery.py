@@ -250,14 +250,16 @@ class Delivery:
             self._count(sent=len(batch))
             try:
                 answers = self._transport.send([self._message(number, payload) for number, payload in batch])
-            finally:
+            except Exception:
                 self._spool.land()
+                raise
             self._settle(batch, answers)
             if len(answers) < len(batch):
                 raise TransportError("the broker does not acknowledge")
 
     def _settle(self, batch: Sequence[tuple[int, bytes]], answers: Sequence[str | None]) -> None:
-        if not answers or self._stopping:
+        if not answers:
+            self._spool.land()
             return
         self._spool.remove(batch[len(answers) - 1][0])
         refusals = [answer for answer in answers if answer is not None]
