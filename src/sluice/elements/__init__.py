@@ -10,6 +10,7 @@ ELEMENTS = {
     "sluiceosd": "sluice.elements.osd:SluiceOsd",
     "sluicetiler": "sluice.elements.tiler:SluiceTiler",
     "sluicedemux": "sluice.elements.demux:SluiceDemux",
+    "sluiceanalyticsbridge": "sluice.elements.analyticsbridge:SluiceAnalyticsBridge",
     "sluicemetafile": "sluice.elements.metafile:SluiceMetaFile",
     "sluicemsgconv": "sluice.elements.msgconv:SluiceMsgConv",
     "sluicemsgbroker": "sluice.elements.msgbroker:SluiceMsgBroker",
