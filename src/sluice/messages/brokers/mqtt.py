@@ -131,7 +131,7 @@ class MqttTransport:
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
 
-        properties: Any = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+        properties: Any = Properties(PacketTypes.PUBLISH)
         properties.UserProperty = ("message-id", message.id)
         return properties
 
