@@ -97,15 +97,10 @@ class ToGst:
         found = self._api.buffer_get_analytics_relation_meta(buffer)
         if found is not None:
             return found
-        address = gstref.buffer_address(buffer)
-        if gstref.refcount(address) != 2:
+        # PyGObject lends the buffer of a virtual function without a reference of its own.
+        if not gstref.is_writable(gstref.buffer_address(buffer)):
             raise ContractError("the buffer is shared, so that GStreamer lets nobody add metadata to it")
-        # Beside the element's reference there is only the wrapper's, without which GStreamer takes the buffer as ours.
-        gstref.unref(address)
-        try:
-            found = self._api.buffer_add_analytics_relation_meta(buffer)
-        finally:
-            gstref.ref(address)
+        found = self._api.buffer_add_analytics_relation_meta(buffer)
         if found is None:
             raise ContractError("GStreamer refused analytics metadata on the buffer")
         return found
