@@ -28,7 +28,7 @@ class Recorded:
         return [self.found(frame) for frame in frames]
 
     def found(self, frame):
-        rows = TABLES[frame.stream][str(frame.number + 1)]
+        rows = TABLES[frame.stream].get(str(frame.number + 1), np.zeros((0, 5), np.float32))
         xyxy = np.concatenate([rows[:, :2], rows[:, :2] + rows[:, 2:4]], axis=1)
         return Detections(xyxy=xyxy, scores=rows[:, 4], class_ids=np.zeros(len(rows), np.int32))
 """
@@ -57,8 +57,11 @@ def sequence(data, name):
     return inside(read_detections(data / "mot" / name / "det" / "det.txt", FRAMES), SIZES[name])
 
 
-def run(tmp_path, names, frames, tracker, tail="fakesink"):
-    """Run the sequences as streams of one pipeline; return, by stream, each frame's (ids, boxes) in the rows' order."""
+def run(tmp_path, names, frames, tracker, tail="fakesink", clip=None):
+    """Run the sequences as streams of one pipeline; return, by stream, each frame's objects in the rows' order.
+
+    The pictures are black, or those of a clip.
+    """
     paths = []
     for stream, tables in enumerate(frames):
         path = tmp_path / f"{stream}.npz"
@@ -73,6 +76,8 @@ def run(tmp_path, names, frames, tracker, tail="fakesink"):
         f"! video/x-raw,format=GRAY8,width={SIZES[name][0]},height={SIZES[name][1]},framerate=25/1 ! m.sink_{stream}"
         for stream, (name, tables) in enumerate(zip(names, frames, strict=True))
     )
+    if clip is not None:
+        sources = f"filesrc location={clip} ! decodebin ! m.sink_0"
     pipeline = Gst.parse_launch(
         f"sluicemux name=m batch-size={len(names)} ! sluiceinfer model={model}:Recorded ! {tracker} name=t ! {tail} "
         + sources
@@ -82,6 +87,9 @@ def run(tmp_path, names, frames, tracker, tail="fakesink"):
     def collect(pad, info):
         with Lease() as lease:
             for frame in BatchMeta.of(info.get_buffer(), lease).frames:
+                if clip is not None and frame.frame_num >= len(frames[0]):
+                    pipeline.post_message(Gst.Message.new_eos(pipeline))
+                    return Gst.PadProbeReturn.DROP
                 rows = bulk.read_objects(frame).rows[::-1].copy()
                 assert frame.frame_num == len(found[frame.pad_index])
                 found[frame.pad_index].append(rows)
@@ -128,6 +136,43 @@ def test_streams_of_one_pipeline_are_tracked_as_if_alone(data, tmp_path):
     tracker = "sluicetracker algorithm=ocsort tracker-options=lost_track_buffer=15 keep-unconfirmed=true"
     for found, tables in zip(run(tmp_path, names, frames, tracker), frames, strict=True):
         check(found, tables, run_library(tables, "OCSORTTracker", lost_track_buffer=15))
+
+
+@pytest.mark.parametrize(
+    ("name", "class_name", "options"),
+    [("sort", "SORTTracker", {}), ("botsort", "BoTSORTTracker", {"enable_cmc": False})],
+)
+def test_batched_algorithms_on_streams_of_one_pipeline(data, tmp_path, name, class_name, options):
+    names = ["TUD-Campus", "PETS09-S2L1", "TUD-Stadtmitte"]
+    frames = [sequence(data, name) for name in names]
+    text = ",".join(f"{key}={value}" for key, value in options.items())
+    tracker = f'sluicetracker algorithm={name} implementation=batched tracker-options="{text}" keep-unconfirmed=true'
+    for found, tables in zip(run(tmp_path, names, frames, tracker), frames, strict=True):
+        check(found, tables, run_library(tables, class_name, **options))
+
+
+def test_people_of_a_clip_are_followed_by_their_looks_and_by_motion(data, tmp_path):
+    """PETS09-S2L1 with its pictures: a ReID network of a cascade makes the embeddings that deepsort compares."""
+    clip = data / "videos" / "vtest_pets09_h264_b3.mp4"
+    reid = data / "models" / "person-reidentification-retail-0248.onnx"
+    frames = {number: rows for number, rows in sequence(data, "PETS09-S2L1").items() if number <= 60}
+    cascade = f"sluiceinfer unique-id=2 process-mode=secondary model={reid}"
+    lengths = {}
+    for name, chain in {
+        "bytetrack": "sluicetracker",
+        "deepsort": f"{cascade} ! sluicetracker algorithm=deepsort reid-component-id=2",
+    }.items():
+        (found,) = run(tmp_path, ["PETS09-S2L1"], [frames], chain, clip=clip)
+        assert len(found) == 60
+        ids = np.concatenate([rows["object_id"] for rows in found])
+        assert (ids != UNTRACKED).all()
+        lengths[name] = np.unique(ids, return_counts=True)[1]
+    detections = sum(len(rows) for rows in frames.values())
+    for name, counts in lengths.items():
+        # 4 to 8 people are in view: most detections belong to a few long tracks.
+        assert counts.sum() > 0.9 * detections, name
+        assert np.sort(counts)[-4:].sum() > 0.5 * detections, name
+    assert len(lengths["deepsort"]) <= len(lengths["bytetrack"])
 
 
 def test_messages_tell_the_tracks(data, tmp_path):
