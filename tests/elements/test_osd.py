@@ -19,7 +19,7 @@ from sluice.contract.surface import SurfaceBatch, writable_raw
 from sluice.drawing.canvas import Canvas
 from sluice.drawing.collect import Selection, collect
 from sluice.drawing.painter import Painter
-from sluice.elements import register
+from sluice.elements import events, register
 
 BOX = (10.0, 12.0, 30.0, 20.0)
 
@@ -346,3 +346,128 @@ def test_a_hundred_passes_leave_nothing_behind() -> None:
     del stream
     after = counters.read()
     assert (after.live_batches, after.live_frames) == (before.live_batches, before.live_frames)
+
+
+def drawn(properties: str, *buffers: Gst.Buffer, caps: Gst.Caps, events_before: tuple[Gst.Event, ...] = ()) -> list:
+    """The first planes of the buffers behind sluiceosd."""
+    with Stream(f"sluiceosd {properties}", caps) as stream:
+        stream.play()
+        out = []
+        for buffer in buffers:
+            for event in events_before if out else ():
+                assert stream.source.get_static_pad("src").push_event(event)
+            stream.push(buffer)
+            sample = stream.pull()
+            out.append(planes(sample.get_buffer(), sample.get_caps())[0])
+        stream.finish()
+    return out
+
+
+def striped(caps: Gst.Caps) -> Gst.Buffer:
+    """A grey frame with columns of black and white, and objects of classes 0 and 2 on it, made by component 5."""
+    buffer, known = raw_buffer(caps)
+    with writable_raw(buffer, known) as surface:
+        surface.host_plane(0)[:, ::2] = 0
+        surface.host_plane(0)[:, 1::2] = 255
+    frame = add_frame(BatchMeta.attach(buffer, 1), 0)
+    for class_id, left in ((0, 8.0), (2, 40.0)):
+        item = add_object(frame, (left, 8.0, 16.0, 16.0))
+        item.class_id, item.unique_component_id, item.rect.border_width = class_id, 5, 0
+    return buffer
+
+
+@pytest.mark.parametrize(
+    ("properties", "hidden"),
+    [
+        ("", ()),
+        ("blur-class-ids=2", ()),
+        ("blur-bbox=1", (8, 40)),
+        ("blur-bbox=2", (8, 40)),
+        ("blur-bbox=1 blur-class-ids=2", (40,)),
+        ("blur-bbox=1 blur-on-gie-class-ids=5,0", (8,)),
+        ('blur-bbox=1 blur-on-gie-class-ids="4,0;5,2;"', (40,)),
+        ("blur-bbox=1 blur-on-gie-class-ids=4,0", ()),
+        ("blur-bbox=1 blur-on-gie-class-ids=5,0 blur-class-ids=2", (8, 40)),
+        ("blur-bbox=1 display-bbox=false display-text=false", (8, 40)),
+    ],
+)
+def test_objects_of_chosen_classes_are_hidden(properties: str, hidden: tuple[int, ...]) -> None:
+    caps = raw_caps("I420", 64, 32)
+    (luma,) = drawn(properties, striped(caps), caps=caps)
+    for left in (8, 40):
+        part = luma[8:24, left : left + 16].astype(int)
+        assert (np.ptp(part) < 128) == (left in hidden)
+    assert np.ptp(luma[:8].astype(int)) == 255
+
+
+@pytest.mark.parametrize(
+    "property", ["blur-class-ids=people", "blur-on-gie-class-ids=1", "blur-on-gie-class-ids=1,2,3"]
+)
+def test_a_list_of_classes_that_is_none_is_refused_by_name(property: str) -> None:
+    with Stream(f"sluiceosd blur-bbox=1 {property}", raw_caps("I420", 64, 32)) as stream:
+        assert stream.pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE
+        assert property.partition("=")[0] in (stream.error() or "")
+
+
+def test_class_maps_are_tinted_with_display_mask() -> None:
+    caps = raw_caps("GRAY8", 64, 32)
+
+    def with_map() -> Gst.Buffer:
+        buffer, _ = raw_buffer(caps)
+        frame = add_frame(BatchMeta.attach(buffer, 1), 0)
+        probabilities = np.zeros((3, 1, 2), np.float32)
+        infer_meta.attach_segmentation(frame, np.array([[0, 2]], np.int32), probabilities, classes=3, unique_id=1)
+        return buffer
+
+    (off,) = drawn("", with_map(), caps=caps)
+    assert (off == 100).all()
+    (on,) = drawn("display-mask=true", with_map(), caps=caps)
+    assert (on[:, :32] == 100).all()
+    assert (on[:, 32:] != 100).all()
+    (other,) = drawn("display-mask=true mask-background-class=2", with_map(), caps=caps)
+    assert (other[:, :32] != 100).all()
+    assert (other[:, 32:] == 100).all()
+
+
+def moving(caps: Gst.Caps, frames: int) -> list[Gst.Buffer]:
+    """Track 9 going right by 8 pixels a frame, from (8, 16), with no border."""
+    buffers = []
+    for number in range(frames):
+        buffer, _ = raw_buffer(caps)
+        item = add_object(add_frame(BatchMeta.attach(buffer, 1), 0), (4.0 + 8 * number, 12.0, 8.0, 8.0))
+        item.object_id, item.rect.border_width = 9, 0
+        buffers.append(buffer)
+    return buffers
+
+
+def test_tracks_leave_trails_of_their_length() -> None:
+    caps = raw_caps("GRAY8", 96, 32)
+    for properties in ("", "trail-length=1"):
+        assert all((plane == 100).all() for plane in drawn(properties, *moving(caps, 3), caps=caps))
+    first, *_, last = drawn("trail-length=3", *moving(caps, 6), caps=caps)
+    assert (first == 100).all()
+    _, columns = np.nonzero(last != 100)
+    assert columns.min() in range(30, 33), "three places: x = 32, 40 and 48"
+    assert columns.max() in range(47, 51)
+
+
+@pytest.mark.parametrize(("ended", "drawn_on"), [(events.stream_eos(0), False), (events.stream_eos(1), True)])
+def test_a_stream_that_ends_takes_its_trails_with_it(ended: Gst.Event, drawn_on: bool) -> None:
+    caps = raw_caps("GRAY8", 96, 32)
+    _, second = drawn("trail-length=9", *moving(caps, 2), caps=caps, events_before=(ended,))
+    assert (second != 100).any() == drawn_on
+
+
+def test_the_process_mode_is_changed_by_event() -> None:
+    caps = raw_caps("GRAY8", 64, 32)
+    with Stream("sluiceosd name=osd", caps) as stream:
+        stream.play()
+        osd, pad = stream.pipeline.get_by_name("osd"), stream.source.get_static_pad("src")
+        stream.push(frame_with_object(caps))
+        stream.pull()
+        for mode, expected in ((1, 1), (7, 1), (0, 0)):
+            pad.push_event(events.control_event(events.OSD_PROCESS_MODE_UPDATE, stream_id="0", process_mode=mode))
+            stream.push(frame_with_object(caps))
+            stream.pull()
+            assert osd.get_property("process-mode") == expected
+        stream.finish()

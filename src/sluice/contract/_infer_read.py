@@ -98,8 +98,12 @@ def map_keypoints(owner: Owner, scale: tuple[float, float], offset: tuple[float,
         points[:, :2] = points[:, :2] * np.array(scale, np.float32) + np.array(offset, np.float32)
 
 
-def segmentations(owner: Owner) -> list[SegmentationMap]:
+def segmentations(owner: Owner, *, probabilities: bool = True) -> list[SegmentationMap]:
     """Copy the class maps on a frame or an object.
+
+    Args:
+        owner: the frame or object.
+        probabilities: whether the probabilities are copied too, which are as many times larger as there are classes.
 
     Raises:
         StaleBufferError: the owner's lease has ended.
@@ -112,8 +116,8 @@ def segmentations(owner: Owner) -> list[SegmentationMap]:
         shape = int(row["height"]), int(row["width"])
         cells = np.frombuffer(ctypes.string_at(int(row["class_map"]), 4 * shape[0] * shape[1]), np.int32)
         at, classes = int(row["class_probabilities_map"]), int(row["classes"])
-        probabilities = _floats(at, (classes, *shape)) if at else None
-        found.append(SegmentationMap(int(row["unique_id"]), classes, cells.reshape(shape).copy(), probabilities))
+        values = _floats(at, (classes, *shape)) if at and probabilities else None
+        found.append(SegmentationMap(int(row["unique_id"]), classes, cells.reshape(shape).copy(), values))
     return found
 
 

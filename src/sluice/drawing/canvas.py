@@ -1,7 +1,7 @@
 """A picture to draw on: its planes, filled and blended in place, whatever the pixel format."""
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sluice.contract.formats import Matrix
 from sluice.contract.surface import Surface
 from sluice.drawing.color import Bytes4, components
+from sluice.drawing.masks import nearest
 from sluice.errors import ConfigurationError
 
 Bytes = npt.NDArray[np.uint8]
@@ -36,6 +37,14 @@ FORMATS: dict[str, tuple[PlaneLayout, ...]] = {
     "RGBx": (PlaneLayout("rgba"),),
     "BGRx": (PlaneLayout("bgra"),),
 }
+
+
+# Blocks along a side of a hidden box, and how many of them are averaged: those of nvdsosd.
+_BLOCKS = 32
+_BLOCK_KERNEL = 7
+
+# Fractional bits of the coordinates given to OpenCV.
+_FRACTION = 4
 
 
 class Stamp(NamedTuple):
@@ -133,6 +142,75 @@ class Canvas:
         planes = tuple(_stamp_plane(weight, layout, values) for _, layout in self._planes)
         return Stamp(left - odd_x, top - odd_y, planes)
 
+    def mosaic(self, left: int, top: int, right: int, bottom: int, mask: Bytes | None = None) -> None:
+        """Make the part of [left, right) x [top, bottom) in the picture unrecognisable, as nvdsosd's blur does.
+
+        It is averaged into at most 32 x 32 blocks, which are averaged with their neighbours, seven by seven. With a
+        mask, [h, w] of any size stretched over all of the box, only pixels where it is not 0 change. A chroma sample
+        that the box touches is hidden whole.
+        """
+        box = left, top, right, bottom
+        left, top, right, bottom = max(left, 0), max(top, 0), min(right, self.width), min(bottom, self.height)
+        if left >= right or top >= bottom:
+            return
+        hidden = None if mask is None else nearest(mask, box, (left, top, right, bottom))
+        for pixels, layout in self._planes:
+            region = _part(pixels, layout, left, top, right, bottom)
+            blocks = _blocks(region, layout)
+            if hidden is None:
+                region[...] = blocks
+            else:
+                # A sample is hidden if any of the pixels it covers is, so shrinking takes the largest.
+                where = _largest(hidden, left & layout.shift_x, top & layout.shift_y, layout)[: len(region)]
+                np.copyto(region, blocks, where=where[:, : region.shape[1], np.newaxis] != 0)
+
+    def tint(self, classes: Bytes, left: int, top: int, right: int, bottom: int, colors: dict[int, Bytes4]) -> None:
+        """Blend the colour of each class over its pixels by the colour's alpha; classes without a colour stay.
+
+        `classes` is uint8 [h, w] of any size, stretched over [left, right) x [top, bottom).
+        """
+        keep = np.full(256, 255, np.uint8)
+        for number, color in colors.items():
+            keep[number] = 255 - color[3]
+        x0, y0, x1, y1 = max(left, 0), max(top, 0), min(right, self.width), min(bottom, self.height)
+        if x0 >= x1 or y0 >= y1:
+            return
+        for pixels, layout in self._planes:
+            region = _part(pixels, layout, x0, y0, x1, y1)
+            x, y = x0 >> layout.shift_x, y0 >> layout.shift_y
+            box = (
+                left >> layout.shift_x,
+                top >> layout.shift_y,
+                right + 1 >> layout.shift_x,
+                bottom + 1 >> layout.shift_y,
+            )
+            here = nearest(classes, box, (x, y, x + region.shape[1], y + region.shape[0]))
+            weight = cv2.LUT(here, keep)
+            for channel, name in enumerate(layout.components):
+                add = np.zeros(256, np.uint8)
+                for number, color in colors.items():
+                    add[number] = (components(color, self._matrix, self._full_range)[name] * color[3] + 127) // 255
+                kept = cv2.multiply(np.ascontiguousarray(region[:, :, channel]), weight, scale=1 / 255.0)
+                region[:, :, channel] = cv2.add(kept, cv2.LUT(here, add))
+
+    def polyline(self, points: npt.NDArray[np.float64], width: int, color: Bytes4) -> None:
+        """Draw opaque lines from point to point ([N, 2] x and y), none farther out than 32767 pixels."""
+        left, top = (int(value) - width for value in points.min(axis=0))
+        right, bottom = (int(value) + width + 1 for value in points.max(axis=0))
+        left, top, right, bottom = max(left, 0), max(top, 0), min(right, self.width), min(bottom, self.height)
+        if left >= right or top >= bottom:
+            return
+        values = _plane_values(color, *self.color_space)
+        for (pixels, layout), value in zip(self._planes, values, strict=True):
+            region = _part(pixels, layout, left, top, right, bottom)
+            scale = np.array((1 << layout.shift_x, 1 << layout.shift_y))
+            origin = np.array((left >> layout.shift_x, top >> layout.shift_y))
+            places = np.rint(((points / scale - origin) - 0.5) * (1 << _FRACTION)).astype(np.int32)
+            thickness = max(width >> layout.shift_x, 1)
+            drawn = np.ascontiguousarray(region)
+            cv2.polylines(drawn, [places], False, value.tolist(), thickness, cv2.LINE_AA, _FRACTION)
+            region[...] = drawn.reshape(region.shape)
+
     def paste(self, stamp: Stamp, dx: int = 0, dy: int = 0) -> None:
         """Blend a stamp, moved by (dx, dy) pixels, both even; what falls outside the picture is left out."""
         left, top = stamp.left + dx, stamp.top + dy
@@ -169,6 +247,34 @@ def _two_dimensional(pixels: Bytes) -> Bytes:
 def _packed_planes(packed: Bytes) -> list[Bytes]:
     """Y, U and V of YUY2 as strided views: two pixels share the four bytes Y0 U Y1 V."""
     return [packed[:, :, 0], packed[:, 0::2, 1], packed[:, 1::2, 1]]
+
+
+def _part(pixels: Bytes, layout: PlaneLayout, left: int, top: int, right: int, bottom: int) -> Bytes:
+    """The samples of a plane that a box inside the picture touches."""
+    _, shift_x, shift_y = layout
+    return pixels[top >> shift_y : (bottom + shift_y) >> shift_y, left >> shift_x : (right + shift_x) >> shift_x]
+
+
+def _blocks(region: Bytes, layout: PlaneLayout) -> Bytes:
+    """A region with no more detail than blocks have; opaque where it has an alpha channel."""
+    height, width, channels = region.shape
+    size = min(width, _BLOCKS), min(height, _BLOCKS)
+    small = cv2.resize(np.ascontiguousarray(region), size, interpolation=cv2.INTER_AREA)
+    small = cv2.blur(small, (_BLOCK_KERNEL, _BLOCK_KERNEL), borderType=cv2.BORDER_REPLICATE)
+    blocks: Bytes = cv2.resize(small, (width, height), interpolation=cv2.INTER_NEAREST).reshape(height, width, channels)
+    if "a" in layout.components:
+        blocks[:, :, layout.components.index("a")] = 255
+    return blocks
+
+
+def _largest(values: npt.NDArray[Any], odd_x: int, odd_y: int, layout: PlaneLayout) -> npt.NDArray[Any]:
+    """The largest of the values that share each sample of a plane, the first of which begins odd_x, odd_y earlier."""
+    step_x, step_y = 1 << layout.shift_x, 1 << layout.shift_y
+    padding = ((odd_y, -(len(values) + odd_y) % step_y), (odd_x, -(values.shape[1] + odd_x) % step_x))
+    padded = np.pad(values, padding)
+    groups = padded.reshape(len(padded) // step_y, step_y, padded.shape[1] // step_x, step_x)
+    largest: npt.NDArray[Any] = groups.max(axis=(1, 3))
+    return largest
 
 
 @lru_cache(maxsize=4096)

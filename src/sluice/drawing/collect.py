@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from sluice.contract import infer_meta
 from sluice.contract.layout import layout
-from sluice.contract.metadata import DisplayMeta, FrameMeta
-from sluice.drawing.shapes import Arrow, ArrowHead, Circle, Line, Mask, Overlay, Rectangle, Text
+from sluice.contract.metadata import DisplayMeta, FrameMeta, ObjectMeta
+from sluice.drawing.shapes import Arrow, ArrowHead, Circle, ClassMap, Line, Mask, Mosaic, Overlay, Rectangle, Text
 from sluice.drawing.skeleton import skeleton
+from sluice.errors import ConfigurationError
 
 # nvdsosd's font where none is named.
 DEFAULT_FONT = "Serif"
@@ -32,6 +33,35 @@ _CIRCLE = ("xc", "yc", "radius", "circle_width", "circle_color", "has_bg_color",
 _HEADS = {head.value: head for head in ArrowHead}
 
 
+class Blur(NamedTuple):
+    """Which objects are made unrecognisable: those of a class, of one component or of any; all if none is named."""
+
+    by_mask: bool = False
+    component_classes: frozenset[tuple[int, int]] = frozenset()
+    classes: frozenset[int] = frozenset()
+
+    def hides(self, item: ObjectMeta) -> bool:
+        """Whether an object is to be hidden."""
+        if not self.component_classes and not self.classes:
+            return True
+        return item.class_id in self.classes or (item.unique_component_id, item.class_id) in self.component_classes
+
+
+@cache
+def numbers(name: str, text: str, count: int) -> tuple[tuple[int, ...], ...]:
+    """Read "a,b;c,d": groups of `count` whole numbers. Empty groups are left out.
+
+    Raises:
+        ConfigurationError: something else is in the property of this name.
+    """
+    groups = [group.split(",") for group in text.split(";") if group.strip()]
+    if any(len(group) != count or not all(part.strip().removeprefix("-").isdecimal() for part in group)
+           for group in groups):  # fmt: skip
+        example = ";".join([",".join("12"[:count])] * 2)
+        raise ConfigurationError(f"{name} is {text!r}; right is {count} number(s) between semicolons, as {example!r}")
+    return tuple(tuple(int(part) for part in group) for group in groups)
+
+
 class Selection(NamedTuple):
     """What to collect; lines, arrows and circles of display metas always are."""
 
@@ -39,6 +69,8 @@ class Selection(NamedTuple):
     texts: bool = True
     masks: bool = False
     keypoints: bool = False
+    blur: Blur | None = None
+    background_class: int = 0
 
 
 class _Reader:
@@ -99,14 +131,20 @@ def collect(frame: FrameMeta, selection: Selection) -> Overlay:
     """
     overlay = Overlay()
     readers = _readers()
+    if selection.masks and frame.user_metas:
+        overlay.class_maps += _class_maps(frame, None, selection.background_class)
     for item in frame.objects:
         address = item.address
+        if selection.blur is not None and selection.blur.hides(item):
+            overlay.mosaics.append(_mosaic(item, selection.blur))
         if selection.boxes:
             overlay.rectangles.append(_rectangle(readers.rectangle.read(address + readers.object_rectangle)))
         if selection.masks:
             mask = item.mask
             if mask is not None:
                 overlay.masks.append(Mask(mask, item.mask_threshold, *item.box, item.rect.border_color))
+            if item.user_metas:
+                overlay.class_maps += _class_maps(item, item.box, selection.background_class)
         if selection.texts:
             _add_text(overlay, readers.text.read(address + readers.object_text))
         if selection.keypoints and item.user_metas:
@@ -117,6 +155,18 @@ def collect(frame: FrameMeta, selection: Selection) -> Overlay:
     for display in frame.display_metas:
         _collect_display(overlay, display, selection)
     return overlay
+
+
+def _class_maps(
+    owner: FrameMeta | ObjectMeta, box: tuple[float, float, float, float] | None, background: int
+) -> list[ClassMap]:
+    found = infer_meta.segmentations(owner, probabilities=False)
+    return [ClassMap(one.class_map, box, background) for one in found]
+
+
+def _mosaic(item: ObjectMeta, blur: Blur) -> Mosaic:
+    mask = item.mask if blur.by_mask else None
+    return Mosaic(*item.box, item.rotation, mask, item.mask_threshold)
 
 
 def _collect_display(overlay: Overlay, display: DisplayMeta, selection: Selection) -> None:

@@ -1,5 +1,7 @@
 """Segmentation masks stretched over the boxes they belong to."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -29,6 +31,20 @@ def mask_coverage(
     stretched = stretched[:, before] * (1.0 - across) + stretched[:, after] * across
     coverage: npt.NDArray[np.uint8] = stretched.astype(np.uint8)
     return coverage
+
+
+def nearest(
+    data: npt.NDArray[Any], box: tuple[int, int, int, int], area: tuple[int, int, int, int]
+) -> npt.NDArray[Any]:
+    """Stretch [H, W] values over a box and return what lies in an area inside it, each pixel with its nearest value.
+
+    Box and area are left, top, right, bottom in the same pixels.
+    """
+    columns = (np.arange(area[0], area[2]) - box[0] + 0.5) * data.shape[1] / (box[2] - box[0])
+    rows = (np.arange(area[1], area[3]) - box[1] + 0.5) * data.shape[0] / (box[3] - box[1])
+    across, down = columns.astype(np.intp).clip(0, data.shape[1] - 1), rows.astype(np.intp).clip(0, data.shape[0] - 1)
+    stretched: npt.NDArray[Any] = data.take(across, axis=1).take(down, axis=0)
+    return stretched
 
 
 def _neighbours(

@@ -1,4 +1,7 @@
-"""Draws an overlay onto a canvas, in nvdsosd's order: rectangles, masks, texts, lines, arrows, circles."""
+"""Draws an overlay onto a canvas, in nvdsosd's order: mosaics, rectangles, masks, texts, lines, arrows, circles.
+
+Class maps lie below the rectangles, and trails below the texts.
+"""
 
 import math
 
@@ -8,7 +11,8 @@ from sluice.drawing import outlines
 from sluice.drawing.cache import BoundedCache
 from sluice.drawing.canvas import Bytes, Canvas, Stamp
 from sluice.drawing.color import Bytes4, to_bytes
-from sluice.drawing.masks import mask_coverage
+from sluice.drawing.masks import MASK_ALPHA, mask_coverage
+from sluice.drawing.palette import class_color
 from sluice.drawing.shapes import (
     MAX_BORDER_WIDTH,
     MAX_FONT_SIZE,
@@ -16,12 +20,15 @@ from sluice.drawing.shapes import (
     Arrow,
     ArrowHead,
     Circle,
+    ClassMap,
     Line,
     Mask,
+    Mosaic,
     Overlay,
     Rectangle,
     Rgba,
     Text,
+    Trail,
 )
 from sluice.drawing.text import render
 
@@ -34,6 +41,13 @@ _HEAD_LENGTH = 0.1
 
 # Below this many degrees a box counts as not rotated (nvll_osd).
 _MIN_ROTATION = 0.001
+
+
+# OpenCV takes no points farther out.
+_FARTHEST_POINT = 32767
+
+# Stands for no class among the 256 values of a byte.
+_NO_CLASS = 255
 
 
 class Painter:
@@ -55,10 +69,16 @@ class Painter:
 
         Shapes with a NaN in their geometry or no extent are skipped. Never raises for what the values are.
         """
+        for mosaic in overlay.mosaics:
+            _mosaic(canvas, mosaic)
+        for class_map in overlay.class_maps:
+            _class_map(canvas, class_map)
         for rectangle in overlay.rectangles:
             _rectangle(canvas, rectangle)
         for mask in overlay.masks:
             _mask(canvas, mask)
+        for trail in overlay.trails:
+            _trail(canvas, trail)
         for text in overlay.texts:
             self._text(canvas, text)
         for line in overlay.lines:
@@ -132,6 +152,43 @@ def _rectangle(canvas: Canvas, box: Rectangle) -> None:
     canvas.fill(x0, y1 - border, x1, y1, color)
     canvas.fill(x0, y0 + border, x0 + border, y1 - border, color)
     canvas.fill(x1 - border, y0 + border, x1, y1 - border, color)
+
+
+def _mosaic(canvas: Canvas, mosaic: Mosaic) -> None:
+    if _no_place(mosaic.left, mosaic.top, mosaic.width, mosaic.height) or mosaic.width <= 0 or mosaic.height <= 0:
+        return
+    x, y = (min(max(value, -_FAR), _FAR) for value in (mosaic.left, mosaic.top))
+    left, top = math.floor(x), math.floor(y)
+    right, bottom = math.ceil(min(x + mosaic.width, _FAR)), math.ceil(min(y + mosaic.height, _FAR))
+    mask = mosaic.mask
+    if math.isfinite(mosaic.rotation_angle) and abs(mosaic.rotation_angle) > _MIN_ROTATION:
+        center = (left + right) / 2.0, (top + bottom) / 2.0
+        corners = outlines.box(center, right - left, bottom - top, mosaic.rotation_angle)
+        left, top = (math.floor(value) for value in corners.min(axis=0))
+        right, bottom = (math.ceil(value) for value in corners.max(axis=0))
+        mask = None
+    covered = None if mask is None or not mask.size else (mask > mosaic.threshold).astype(np.uint8)
+    canvas.mosaic(left, top, right, bottom, covered)
+
+
+def _class_map(canvas: Canvas, shown: ClassMap) -> None:
+    place = (0.0, 0.0, float(canvas.width), float(canvas.height)) if shown.box is None else shown.box
+    if _no_place(*place) or not shown.data.size:
+        return
+    left, top = _whole(place[0]), _whole(place[1])
+    classes = np.where(shown.data < 0, _NO_CLASS, shown.data % _NO_CLASS).astype(np.uint8)
+    if shown.background >= 0:
+        classes[shown.data == shown.background] = _NO_CLASS
+    colors = {number: (*class_color(number)[:3], MASK_ALPHA) for number in np.unique(classes).tolist()}
+    colors.pop(_NO_CLASS, None)
+    canvas.tint(classes, left, top, _whole(place[2] + left), _whole(place[3] + top), colors)
+
+
+def _trail(canvas: Canvas, trail: Trail) -> None:
+    points = np.array([point for point in trail.points if all(map(math.isfinite, point))]).reshape(-1, 2)
+    width = min(int(trail.width), MAX_BORDER_WIDTH)
+    if width > 0 and len(points) > 1:
+        canvas.polyline(points.clip(-_FARTHEST_POINT, _FARTHEST_POINT), width, (*to_bytes(trail.color)[:3], 255))
 
 
 def _rotated(canvas: Canvas, box: Rectangle, corners: tuple[int, int, int, int], border: int) -> None:

@@ -100,12 +100,50 @@ class Mask(NamedTuple):
     color: Rgba = (0.0, 1.0, 0.0, 1.0)
 
 
+class ClassMap(NamedTuple):
+    """An int32 [H, W] map of classes, tinted in the colours of `sluice.drawing.palette`.
+
+    It is stretched over its box (left, top, width, height), or over the whole picture. Negative classes and
+    `background` are left as they are.
+    """
+
+    data: npt.NDArray[np.int32]
+    box: tuple[float, float, float, float] | None = None
+    background: int = 0
+
+
+class Mosaic(NamedTuple):
+    """A box made unrecognisable: all of it, or where a mask over it is above the threshold.
+
+    A rotated box is hidden with all of the upright box around it.
+    """
+
+    left: float
+    top: float
+    width: float
+    height: float
+    rotation_angle: float = 0.0
+    mask: npt.NDArray[np.float32] | None = None
+    threshold: float = 0.0
+
+
+class Trail(NamedTuple):
+    """The way of a track: opaque lines from point to point, oldest first."""
+
+    points: tuple[tuple[float, float], ...]
+    width: int = 2
+    color: Rgba = (1.0, 1.0, 1.0, 1.0)
+
+
 @dataclass(slots=True)
 class Overlay:
     """All there is to draw on one picture, each kind in the order of drawing."""
 
+    mosaics: list[Mosaic] = field(default_factory=list)
+    class_maps: list[ClassMap] = field(default_factory=list)
     rectangles: list[Rectangle] = field(default_factory=list)
     masks: list[Mask] = field(default_factory=list)
+    trails: list[Trail] = field(default_factory=list)
     texts: list[Text] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     arrows: list[Arrow] = field(default_factory=list)
@@ -113,4 +151,4 @@ class Overlay:
 
     def __bool__(self) -> bool:
         """Whether there is anything to draw."""
-        return any((self.rectangles, self.masks, self.texts, self.lines, self.arrows, self.circles))
+        return any(getattr(self, kind) for kind in self.__slots__)

@@ -1,5 +1,7 @@
 """``sluiceosd``: draws boxes, texts, masks, lines, arrows and circles from the metadata, in the place of nvdsosd.
 
+Besides what nvdsosd draws: the ways of tracks, key points, class maps of segmentation networks.
+
 It takes single frames (behind sluicedemux, or a tiler) and batches, whose frames are drawn on one by one, each in its
 own pixel format. Pixels that nobody else sees are written in place. Others (a tee, a decoder's reference picture, a
 tensor) are copied first, which `sluice.contract.counters` counts; a buffer with nothing to draw is never copied.
@@ -15,15 +17,19 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GObject, Gst
 
+from sluice.elements import events
 from sluice.elements.base import InPlaceElement
 from sluice.elements.guard import guarded
 from sluice.errors import ContractError
 
 if TYPE_CHECKING:
     from sluice.contract.formats import FrameFormat
+    from sluice.contract.metadata import FrameMeta
     from sluice.contract.surface import Surface
+    from sluice.drawing.collect import Blur
     from sluice.drawing.painter import Painter
     from sluice.drawing.shapes import Overlay
+    from sluice.drawing.trails import Trails
 
 CAPS = (
     "video/x-raw, format={ I420, NV12, RGB, BGR, RGBA, BGRA, BGRx, RGBx, GRAY8, YUY2 }; "
@@ -38,7 +44,7 @@ def _template(name: str, direction: Gst.PadDirection) -> Gst.PadTemplate:
 class SluiceOsd(InPlaceElement):
     """The element; see ``gst-inspect-1.0 sluiceosd`` for its properties.
 
-    The kinds are drawn in nvdsosd's order: rectangles, masks, texts and the clock, lines, arrows, circles. Unlike
+    The kinds are drawn in nvdsosd's order: blur, rectangles, masks, texts and the clock, lines, arrows, circles. Unlike
     nvdsosd it draws the objects of each frame on that frame, a background also where the border is transparent, both
     heads of an arrow that has two, and the clock also when display-text is off.
     """
@@ -59,7 +65,42 @@ class SluiceOsd(InPlaceElement):
         type=bool, default=True, nick="display-text", blurb="Draw texts: objects' labels and display metas' texts"
     )
     display_mask = GObject.Property(
-        type=bool, default=False, nick="display-mask", blurb="Tint objects by their masks, in the border's colour"
+        type=bool,
+        default=False,
+        nick="display-mask",
+        blurb="Tint objects by their masks, in the border's colour, "
+        "and the classes of segmentation networks, each in its own",
+    )
+    mask_background_class = GObject.Property(
+        type=int,
+        default=0,
+        minimum=-1,
+        nick="mask-background-class",
+        blurb="Class of segmentation networks that is not tinted, with display-mask; -1: all are",
+    )
+    blur_bbox = GObject.Property(
+        type=GObject.TYPE_UINT,
+        default=0,
+        maximum=2,
+        nick="blur-bbox",
+        blurb="Make objects unrecognisable by a mosaic: 0 none, 1 in their boxes, 2 in their masks (boxes without one)",
+    )
+    blur_on_gie_class_ids = GObject.Property(
+        type=str,
+        default="",
+        nick="blur-on-gie-class-ids",
+        blurb="Objects that blur-bbox hides, by component and class: gie,class;gie,class. With none named here nor in "
+        "blur-class-ids: all",
+    )
+    blur_class_ids = GObject.Property(
+        type=str, default="", nick="blur-class-ids", blurb="Classes that blur-bbox hides, of any component: class;class"
+    )
+    trail_length = GObject.Property(
+        type=GObject.TYPE_UINT,
+        default=0,
+        maximum=1000,
+        nick="trail-length",
+        blurb="Draw where each track's centre was in its last frames, this one included; 0 or 1: no trails",
     )
     display_keypoints = GObject.Property(
         type=bool,
@@ -108,20 +149,24 @@ class SluiceOsd(InPlaceElement):
         self._painter: Painter | None = None
         self._format: FrameFormat | None = None
         self._overlays: dict[int, Overlay] = {}
+        self._trails: Trails | None = None
         self._failure: Exception | None = None
 
     def start(self) -> None:
         from sluice.contract import provider
         from sluice.drawing.painter import Painter
         from sluice.drawing.text import render
+        from sluice.drawing.trails import Trails
 
         provider.provider()
+        self._blur()
+        self._trails = Trails()
         # Finding the system's fonts takes a moment, which the first frame should not wait for.
         render("0", "Serif", 12)
         self._painter = Painter()
 
     def stop(self) -> None:
-        self._painter = None
+        self._painter = self._trails = None
         self._format = None
         self._overlays, self._failure = {}, None
 
@@ -130,6 +175,21 @@ class SluiceOsd(InPlaceElement):
         from sluice.contract.formats import FrameFormat
 
         self._format = None if memory_feature(caps) == SURFACE_FEATURE else FrameFormat.from_caps(caps)
+
+    def on_event(self, event: Gst.Event) -> None:
+        """Forget the tracks of streams that end, and take nv-osd-process-mode-update."""
+        if self._trails is not None and event.type == Gst.EventType.FLUSH_STOP:
+            self._trails.clear()
+        said = events.parse_stream_event(event)
+        if said is not None and self._trails is not None:
+            if said.kind in (events.PAD_DELETED, events.STREAM_EOS, events.STREAM_RESET):
+                self._trails.forget(said.source_id)
+        elif events.event_type(event) == events.OSD_PROCESS_MODE_UPDATE:
+            mode = (events.parse_control_event(event) or {}).get("process_mode")
+            if mode not in (0, 1):
+                Gst.warning(f"{self.get_name()}: nv-osd-process-mode-update with process_mode {mode}; 0 and 1 exist")
+                return
+            self.set_property("process-mode", mode)
 
     @guarded(failure=None)
     def do_before_transform(self, buffer: Gst.Buffer) -> None:
@@ -174,16 +234,45 @@ class SluiceOsd(InPlaceElement):
         from sluice.contract.surface import SurfaceBatch
         from sluice.drawing.collect import Selection, collect
 
-        selection = Selection(self.display_bbox, self.display_text, self.display_mask, self.display_keypoints)
+        selection = Selection(
+            self.display_bbox,
+            self.display_text,
+            self.display_mask,
+            self.display_keypoints,
+            self._blur(),
+            self.mask_background_class,
+        )
         overlays: dict[int, Overlay] = {}
         with Lease() as lease:
             batch = BatchMeta.of(buffer, lease)
             for frame in batch.frames if batch is not None else []:
-                overlays[frame.batch_id if self._format is None else 0] = collect(frame, selection)
+                overlay = overlays[frame.batch_id if self._format is None else 0] = collect(frame, selection)
+                self._add_trails(overlay, frame)
         if self.display_clock:
             for index in range(len(SurfaceBatch.of(buffer)) if self._format is None else 1):
                 self._add_clock(overlays, index)
         return {index: overlay for index, overlay in overlays.items() if overlay}
+
+    def _blur(self) -> "Blur | None":
+        """Which objects are hidden; raises ConfigurationError for a property that is no list of numbers."""
+        from sluice.drawing.collect import Blur, numbers
+
+        if not self.blur_bbox:
+            return None
+        pairs = numbers("blur-on-gie-class-ids", self.blur_on_gie_class_ids or "", 2)
+        classes = numbers("blur-class-ids", self.blur_class_ids or "", 1)
+        return Blur(
+            self.blur_bbox == 2,
+            frozenset((component, number) for component, number in pairs),
+            frozenset(number for (number,) in classes),
+        )
+
+    def _add_trails(self, overlay: "Overlay", frame: "FrameMeta") -> None:
+        from sluice.contract.bulk import read_objects
+
+        if self.trail_length > 1 and self._trails is not None:
+            objects = read_objects(frame)
+            overlay.trails = self._trails.update(frame.pad_index, objects.object_id, objects.boxes, self.trail_length)
 
     def _add_clock(self, overlays: "dict[int, Overlay]", index: int) -> None:
         from sluice.drawing.shapes import Overlay, Text
