@@ -38,6 +38,17 @@ def _refuse(text: str) -> NoReturn:
     raise typer.Exit(2)
 
 
+def _pairs(options: list[str]) -> dict[str, str]:
+    """Options as they are typed, by key; of a key given twice the last counts."""
+    pairs = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals or not key.strip() or ";" in option:
+            _refuse(f"--model-option is {option!r}; right is KEY=VALUE, without ';', such as decoder=yolov8")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
 @app.callback()
 def _options(
     version: Annotated[
@@ -72,6 +83,11 @@ def run(
     classes: Annotated[str | None, typer.Option(help="Labels or class ids to keep, separated by commas.")] = None,
     interval: Annotated[int, typer.Option(help="Batches without inference after each with it.", min=0)] = 0,
     runtime: Annotated[str, typer.Option(help="What executes a network; `sluice models` lists them.")] = "auto",
+    device: Annotated[str, typer.Option(help="Where it is executed: auto, cpu, cuda, cuda:1, ...")] = "auto",
+    model_option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An option of the model's own; may be given more than once."),
+    ] = None,
     summary: Annotated[Path | None, typer.Option(help="JSON file for the summary.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
@@ -96,6 +112,8 @@ def run(
         classes=classes.split(",") if classes else None,
         interval=interval,
         runtime=runtime,
+        device=device,
+        model_options=_pairs(model_option or []),
     )
     raise typer.Exit(status)
 
