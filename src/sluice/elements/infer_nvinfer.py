@@ -176,7 +176,7 @@ class Nvinfer:
 
         nvinfer builds a missing engine at the start; a model set while running is to run, or to be refused.
         """
-        named = any(field == "model_engine_file" for field, _ in self.overrides)
+        named = dict(self.overrides).get("model_engine_file") is not None
         return replace(self, overrides=(*self.overrides, ("onnx_file", None))) if named else self
 
 
@@ -239,8 +239,10 @@ def _check_config(config: str, network: str | None) -> None:
 def _overrides(values: dict[str, Any], network: str | None) -> tuple[tuple[str, Any], ...]:
     """What goes before the keys of the file, by the field's name."""
     given: dict[str, Any] = {name.replace("-", "_"): True for name in _BY_FILE_ONLY if values[name]}
-    if network:
-        given["onnx_file" if network.lower().endswith(".onnx") else "model_engine_file"] = network
+    if network and network.lower().endswith(".onnx"):
+        given |= {"onnx_file": network, "model_engine_file": None}  # the file's engine is of the file's network
+    elif network:
+        given["model_engine_file"] = network
     if values["batch-size"]:
         given["batch_size"] = values["batch-size"]
     given["gpu_id"] = values["gpu-id"]
