@@ -453,6 +453,7 @@ def layouts() -> dict[str, Layout]:
     cov, bbox = detectnet()
     tf_boxes, tf_scores, tf_classes = tensorflow()
     number, nms_boxes, nms_scores, nms_classes = picked()
+    floats = nms_classes.astype(np.float32)
     ssd_scores, ssd_boxes = ssd()
     fractions = nms_boxes / np.array([WIDTH, HEIGHT] * 2, np.float32)
     scale = (WIDTH, HEIGHT)
@@ -536,8 +537,16 @@ def layouts() -> dict[str, Layout]:
                 "BatchedNMS": number,
                 "BatchedNMS_1": fractions,
                 "BatchedNMS_2": nms_scores,
-                "BatchedNMS_3": nms_classes.astype(np.float32),
+                "BatchedNMS_3": floats,
             },
+        ),
+        "batchednms with names of their own, fractions": Layout(
+            "efficientnms",
+            {"num_detections": number, "nmsed_boxes": fractions, "nmsed_scores": nms_scores, "nmsed_classes": floats},
+        ),
+        "batchednms with names of their own, pixels": Layout(
+            "efficientnms",
+            {"num_detections": number, "nmsed_boxes": nms_boxes, "nmsed_scores": nms_scores, "nmsed_classes": floats},
         ),
         "efficientnms with names as TensorFlow's": Layout(
             "efficientnms",

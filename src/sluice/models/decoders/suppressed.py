@@ -32,9 +32,10 @@ def is_integer(output: TensorInfo) -> bool:
 class EfficientNmsDecoder(Family):
     """Number of boxes, boxes, scores, classes: TensorRT's EfficientNMS, TAO's BatchedNMS, YOLO-NAS' batch format.
 
-    [batch, 1], corners [batch, boxes, 4], [batch, boxes], [batch, boxes]. Corners are in input pixels; BatchedNMS gives
-    fractions of the input. The outputs are told apart by shape, and scores from classes by type or name. Input: RGB /
-    255, aspect kept, centred, padded with 114.
+    [batch, 1], corners [batch, boxes, 4], [batch, boxes], [batch, boxes]. Corners are in input pixels, or in fractions
+    of the input as BatchedNMS gives them unless told otherwise; which one is seen from a frame's boxes. The outputs are
+    told apart by shape, and scores from classes by type or name. Input: RGB / 255, aspect kept, centred, padded with
+    114.
     """
 
     name: ClassVar[str] = "efficientnms"
@@ -43,8 +44,6 @@ class EfficientNmsDecoder(Family):
     def __init__(self, info: NetworkInfo, width: int, height: int, /) -> None:
         super().__init__(info, width, height)
         self._roles = _roles(info) or (0, 1, 2, 3)
-        fractions = info.outputs[self._roles[1]].name.startswith("BatchedNMS")
-        self._scale = self.size if fractions else np.float32(1)
 
     @classmethod
     def recognise(cls, info: NetworkInfo, _width: int, _height: int, /) -> Recognition:
@@ -62,8 +61,10 @@ class EfficientNmsDecoder(Family):
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
         count, boxes, scores, classes = (outputs[role][index] for role in self._roles)
-        rows = np.flatnonzero(scores[: int(count.ravel()[0])] >= confidence)
-        corners = np.asarray(boxes[rows] * self._scale, np.float32)
+        rows = np.flatnonzero(scores[: max(0, int(count.ravel()[0]))] >= confidence)
+        corners = np.asarray(boxes[rows], np.float32)
+        if len(rows) and np.abs(corners).max() <= 2:  # in pixels, all would lie in the first two of the picture
+            corners = corners * self.size
         return Raw(corners, scores[rows].astype(np.float32), classes[rows].astype(np.int32))
 
 
