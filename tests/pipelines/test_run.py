@@ -135,6 +135,7 @@ def test_a_model_that_raises_is_status_1_with_its_traceback(tmp_path: Path) -> N
         ([SMALL, "--model", "none", "--out", "x.avi"], "x.avi"),
         ([SMALL, "--model", "none", "--tile"], "tile"),
         ([SMALL, "--model", "none", "--summary", "/proc/nothere/x.json"], "/proc/nothere"),
+        ([SMALL, "--model", "none", "--model-option", "decoder"], "'decoder'"),
         ([SMALL, "--nosuchoption"], "nosuchoption"),
     ],
 )
@@ -144,6 +145,22 @@ def test_wrong_arguments_are_status_2_by_name(arguments: list[str], named: str) 
     assert named in done.stderr
     assert "Traceback" not in done.stderr
     assert "sesame" not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--model-option", "nosuch=1"], "'nosuch'"),
+        (["--model-option", "iou=0.5"], "'iou'"),
+        (["--model-option", "width=416", "--model-option", "decoder=ssd"], "'ssd'"),
+        (["--model-option", "width=64"], "width 64"),
+        (["--device", "cudo"], "'cudo'"),
+    ],
+)
+def test_options_and_device_reach_the_network(data: Path, arguments: list[str], named: str) -> None:
+    done = sluice("run", SMALL, "--model", data / "models" / "yolox_nano_416x416.onnx", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert named in done.stderr
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -265,6 +282,9 @@ def test_models_lists_names_runtimes_and_decoders() -> None:
     done = sluice("models")
     for name in ("people", "none", "onnxruntime", "yolox", "file.py:Class"):
         assert name in done.stdout
+    listed = [line for line in done.stdout.splitlines() if line.startswith("  ") and "file.py:Class" not in line]
+    width = max(len(line.split()[0]) for line in listed)
+    assert all(line[2 + width] == " " and line[3 + width] != " " for line in listed)
 
 
 def test_inspect_says_what_head_and_why(data: Path) -> None:
@@ -275,3 +295,12 @@ def test_inspect_says_what_head_and_why(data: Path) -> None:
     refused = sluice("inspect", "nothere.onnx")
     assert refused.returncode == 2
     assert "nothere.onnx" in refused.stderr
+
+
+def test_inspect_says_each_warning_of_a_configuration_once(data: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config.txt"
+    network = data / "models" / "yolox_nano_416x416.onnx"
+    config.write_text(f"[property]\nonnx-file={network}\nnosuchkey=1\nnum-detected-classes=80\ncluster-mode=2\n")
+    done = sluice("inspect", config)
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout + done.stderr).count("nosuchkey") == 1

@@ -23,12 +23,14 @@ class ConfigInspection:
         network: the network file that would be run; None if there is none.
         parser: what reads its outputs; None if the network cannot be used.
         problem: why it cannot be used; None if it can.
+        warnings: what a user should know all the same.
     """
 
     config: NvinferConfig
     network: Path | None
     parser: str | None
     problem: str | None
+    warnings: tuple[str, ...]
 
     def __str__(self) -> str:
         properties = self.config.properties
@@ -48,7 +50,7 @@ class ConfigInspection:
         if settings is not None:
             lines.append(f"  engine  {settings.engine} is nvinfer's name for it")
         lines += [f"  element {text}" for text in self._for_the_element()]
-        lines += [f"  warning {text}" for text in self.config.warnings]
+        lines += [f"  warning {text}" for text in self.warnings]
         if self.problem is None:
             lines.append(f"  use     gst-launch-1.0 ... ! sluiceinfer model={shlex.quote(str(self.config.path))} ! ...")
         return "\n".join(lines)
@@ -86,11 +88,11 @@ def inspect_config(path: str | Path, runtime: str = "auto") -> ConfigInspection:
     problem: str | None = None
     try:
         network = network_file(model.config, runtime).path
-        model.load()
+        model.open()
         kind = model.config.properties.network_type
         parser = "raw outputs only" if kind is NetworkType.OTHER else model.parser
     except SluiceError as error:
         problem = str(error).removeprefix(f"{model.config.path}: ")
-    finally:
-        model.close()
-    return ConfigInspection(model.config, network, parser, problem)
+    warnings = model.warnings
+    model.close()
+    return ConfigInspection(model.config, network, parser, problem, warnings)

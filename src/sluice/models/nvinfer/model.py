@@ -103,15 +103,29 @@ class NvinferModel:
         return self._open().reader.name
 
     def load(self) -> None:
-        """Open the network, and check the configuration against it.
+        """Open the network, check the configuration against it, and log what a user should know of the two.
+
+        Raises: see `open`.
+        """
+        for warning in self.config.warnings:
+            log.warning("%s", warning)
+        self.open()
+        for warning in self._open().reader.warnings:
+            log.warning("%s", warning)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know of the configuration and, once it is open, of the network."""
+        return (*self.config.warnings, *(self._opened.reader.warnings if self._opened else ()))
+
+    def open(self) -> None:
+        """As `load`, without the log lines for people.
 
         Raises:
             ModelError: a file is missing or broken, or the network's inputs or outputs are not what the file says.
             ConfigurationError: keys that do not fit the network, or a parse function that is not known.
         """
         config = self.config
-        for warning in config.warnings:
-            log.warning("%s", warning)
         require(config.properties.cluster_mode, config.classes)
         lines = self._label_lines()
         path, note, build = network_file(config, self._runtime)
@@ -128,8 +142,6 @@ class NvinferModel:
         except BaseException:
             network.close()
             raise
-        for warning in self._opened.reader.warnings:
-            log.warning("%s", warning)
         self.labels = self._opened.reader.labels
 
     def warm_up(self) -> None:
