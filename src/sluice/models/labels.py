@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sluice.errors import ModelError
+from sluice.runtimes.paths import is_file
 
 _COCO_TEXT = (
     "person, bicycle, car, motorcycle, airplane, bus, train, truck, boat, traffic light, fire hydrant, stop sign, "
@@ -27,7 +28,7 @@ def read_labels(source: str | Path | Sequence[str] | None) -> tuple[str, ...] | 
     """Labels from a file, from a text of several between ``,`` or ``;``, or a sequence as it is; None stays None.
 
     A file has one label a line, or all on one line between ``;`` as nvinfer's label files may have. Empty lines at the
-    end do not count.
+    end and a byte order mark at the start do not count.
 
     Raises:
         ModelError: there is no such file, it is not UTF-8 text, or it is empty.
@@ -36,10 +37,10 @@ def read_labels(source: str | Path | Sequence[str] | None) -> tuple[str, ...] | 
         return None
     if not isinstance(source, (str, Path)):
         return tuple(str(label) for label in source)
-    if isinstance(source, str) and any(mark in source for mark in ",;") and not Path(source).is_file():
+    if isinstance(source, str) and any(mark in source for mark in ",;") and not is_file(source):
         return tuple(label.strip() for label in source.rstrip(",; ").replace(";", ",").split(","))
     try:
-        text = Path(source).read_text(encoding="utf-8")
+        text = Path(source).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ModelError(f"cannot read the label file {str(source)!r}: {error.strerror}") from error
     except UnicodeDecodeError as error:

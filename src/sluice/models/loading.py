@@ -22,6 +22,7 @@ from sluice.models.model import AdaptedModel, as_model, check_options
 from sluice.models.network import NetworkModel
 from sluice.models.nvinfer import CONFIGURATIONS, is_configuration
 from sluice.runtimes import FILES, RUNTIMES, check_name, choose_runtime
+from sluice.runtimes.paths import is_file
 from sluice.runtimes.tensorrt_module import guard_tensorrt
 
 
@@ -154,7 +155,7 @@ def _of_file(
     options: Mapping[str, Any],
 ) -> AdaptedModel:
     """A class for a kind of file; thresholds go to it, which saves work, and the rest filters what it finds."""
-    if not Path(path).is_file():
+    if not is_file(path):
         raise ModelError(f"there is no model file {path!r}{_nearest_file(Path(path))}")
     thresholds = {"confidence": confidence, "iou": iou}
     arguments = {"labels": labels, "runtime": runtime, "device": device, **thresholds}
@@ -171,7 +172,7 @@ def _is_network(text: str) -> bool:
     if ":" in text or text.endswith(".py"):
         return False
     suffix = Path(text).suffix.lower()
-    return suffix in FILES or Path(text).is_file()
+    return suffix in FILES or is_file(text)
 
 
 def _find(text: str) -> Any:
@@ -210,7 +211,7 @@ def _module_of_name(name: str) -> ModuleType:
 def _module_of_file(text: str) -> ModuleType:
     """Run a Python file as a new module. Its folder is added to the search path, for the modules beside it."""
     path = Path(text)
-    if not path.is_file():
+    if not is_file(path):
         raise ModelError(f"there is no model file {text!r}{_nearest_file(path)}")
     folder = str(path.resolve().parent)
     if folder not in sys.path:

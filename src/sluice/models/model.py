@@ -248,7 +248,7 @@ def class_ids_of(classes: Sequence[int | str], labels: Sequence[str], name: str 
     for item in classes:
         if isinstance(item, str) and item in ids:
             found.add(ids[item])
-        elif isinstance(item, int) or item.isdigit():
+        elif isinstance(item, int) or item.isdecimal():
             found.add(int(item))
         else:
             near = difflib.get_close_matches(item, labels, 1)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.runtimes.base import Network, NetworkInfo, TensorInfo
+from sluice.runtimes.paths import is_file
 
 __all__ = ["FILES", "RUNTIMES", "Network", "NetworkInfo", "TensorInfo", "choose_runtime", "installed", "open_network"]
 
@@ -106,7 +107,7 @@ def open_network(
     name = choose_runtime(path, runtime)
     if threads is not None and threads < 1:
         raise ConfigurationError(f"threads is {threads}; right is 1 or more")
-    if not Path(path).is_file():
+    if not is_file(path):
         raise ModelError(f"there is no model file {str(path)!r}")
     if not installed(name):
         raise ConfigurationError(

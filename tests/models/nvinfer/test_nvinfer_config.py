@@ -231,6 +231,13 @@ def test_missing_and_unreadable_files(tmp_path):
     assert "is no key file" in error_of(tmp_path, "[property]\nonnx-file\n")
 
 
+def test_yaml_without_a_bottom_is_refused(tmp_path):
+    path = tmp_path / "deep.yml"
+    path.write_text("property: " + "[" * 20_000)
+    with pytest.raises(ConfigurationError, match=r"deep\.yml is no configuration file: .* nested too deeply"):
+        read_config(path)
+
+
 def test_a_file_of_another_kind_names_the_right_one(tmp_path):
     message = error_of(tmp_path, "[application]\na=1\n[primary-gie]\nconfig-file=pgie.txt\n")
     assert "a configuration of a whole DeepStream application" in message

@@ -46,6 +46,11 @@ def test_engines_are_named_as_nvinfer_names_them(tmp_path, lines, name):
     assert settings.engine == tmp_path.resolve() / name
 
 
+def test_a_name_longer_than_any_files_is_no_file(tmp_path):
+    with pytest.raises(ModelError, match=r"onnx-file .*xxx\.onnx does not exist"):
+        network_file(config_of(tmp_path, f"onnx-file={'x' * 300}.onnx"), "auto")
+
+
 def test_an_engine_is_built_with_the_files_settings(tmp_path):
     config = config_of(
         tmp_path,

@@ -121,6 +121,8 @@ def _yaml(path: Path, text: str) -> Document:
         root = yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.YAMLError as error:
         raise SyntaxFault(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+    except RecursionError:
+        raise SyntaxFault(f"{path} is no configuration file: its lists and mappings are nested too deeply") from None
     if root is None:
         return Document(path, "yaml", {})
     if not isinstance(root, yaml.MappingNode):

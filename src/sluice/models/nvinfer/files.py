@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sluice.errors import ConfigurationError, ModelError
 from sluice.models.nvinfer.config import NvinferConfig
 from sluice.runtimes import FILES, choose_runtime, installed
+from sluice.runtimes.paths import is_file
 
 if TYPE_CHECKING:
     from sluice.runtimes.tensorrt_build import BuildSettings
@@ -83,10 +84,10 @@ def network_file(config: NvinferConfig, runtime: str) -> Choice:
     if engine is None and onnx is None:
         raise ConfigurationError(_only_old(config))
     wants_engine = runtime in FILES[".engine"] or (runtime == "auto" and engines_run())
-    engine_there = engine is not None and Path(engine).is_file()
+    engine_there = engine is not None and is_file(engine)
     if engine is not None and engine_there and wants_engine:
         return Choice(Path(engine))
-    if onnx is not None and Path(onnx).is_file():
+    if onnx is not None and is_file(onnx):
         if wants_engine and engines_are_built():
             return _built(config, Path(onnx))
         name = choose_runtime(onnx, runtime)

@@ -11,13 +11,13 @@ Lines = tuple[tuple[str, ...], ...]
 
 
 def read_label_lines(path: str | Path) -> Lines:
-    """The texts of each line.
+    """The texts of each line; a byte order mark at the start is none of them.
 
     Raises:
         ModelError: there is no such file, or it is no UTF-8 text.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ModelError(f"labelfile-path: cannot read {str(path)!r}: {error.strerror}") from error
     except UnicodeDecodeError as error:
