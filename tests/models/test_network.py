@@ -186,7 +186,7 @@ def test_labels_from_metadata_file_or_nowhere(tmp_path):
 
 def test_label_files(tmp_path):
     path = tmp_path / "labels.txt"
-    for text in ("a b\nc\n\n", "a b\r\nc", "a b;c", "a b;c;\n"):
+    for text in ("a b\nc\n\n", "a b\r\nc", "a b\rc", "a b;c", "a b;c;\n", "\ufeffa b\nc"):
         path.write_bytes(text.encode())
         assert read_labels(path) == ("a b", "c")
     path.write_text("")
@@ -197,6 +197,10 @@ def test_label_files(tmp_path):
         read_labels(path)
     with pytest.raises(ModelError, match="cannot read the label file"):
         read_labels(tmp_path / "none.txt")
+
+
+def test_labels_as_a_text_longer_than_any_file_name():
+    assert read_labels(", ".join(COCO_80)) == COCO_80
 
 
 def test_coco_is_the_default_only_for_80_classes(data):
@@ -240,6 +244,29 @@ def test_inputs_that_are_no_picture_are_refused(tmp_path):
 def test_a_size_that_the_network_does_not_take_is_refused(tmp_path):
     with pytest.raises(ModelError, match="width 64 was asked for, but the network's input has 32"):
         open_model(brightness_detector(tmp_path / "m.onnx"), width=64)
+
+
+def test_a_size_that_no_picture_has_is_refused_before_memory_is_taken(tmp_path):
+    with pytest.raises(ModelError, match="the input's width would be 1000000; right is 1 to"):
+        open_model(brightness_detector(tmp_path / "m.onnx", size=1_000_000))
+    with pytest.raises(ModelError, match="the input's height would be -8; right is 1 to"):
+        open_model(brightness_detector(tmp_path / "o.onnx", size="size"), height=-8)
+
+
+def test_outputs_that_hold_fewer_frames_than_went_in_are_refused(tmp_path):
+    node = onnx_helper.make_node("Identity", ["row"], ["output0"])
+    shapes = tensor("images", ["batch", 3, 32, 32]), tensor("output0", ["batch", 1, 6])
+    row = np.array([[[*BOX, 0.9, 0]]], np.float32)
+    model = open_model(save(tmp_path / "one.onnx", [node], [shapes[0]], [shapes[1]], row=row), decoder="yolo-end2end")
+    frame = frame_of(noise("RGB", 32, 32))
+    assert len(model.infer([frame])) == 1
+    with pytest.raises(ModelError, match=r"one.onnx: the outputs output0 \[1, .* for frame 1 of the batch"):
+        model.infer([frame, frame])
+
+
+def test_a_run_that_fails_names_the_file(tmp_path):
+    with pytest.raises(ModelError, match=r"ONNX Runtime cannot run .*empty\.onnx: .*Got: 640 Expected: 0"):
+        open_model(brightness_detector(tmp_path / "empty.onnx", size=0))
 
 
 def test_use_before_load_and_after_close_is_refused(tmp_path):

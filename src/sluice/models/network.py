@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.models.decoders import DECODERS, Recognition, candidates_of
-from sluice.models.decoders.base import Arrays, Decoder, input_size, metadata_names
+from sluice.models.decoders.base import Arrays, Decoder, Raw, input_size, metadata_names
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.labels import COCO_80, COCO_91, read_labels
@@ -31,6 +31,7 @@ CONFIDENCE = 0.25  # the defaults of Ultralytics' predict mode
 IOU = 0.45
 MAX_DETECTIONS = 300
 OPEN_SIZE = 640  # for networks that leave the size of their input open
+LARGEST_SIZE = 16384  # of an input's sides, far beyond any that is used: one more is a broken file or a slip
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,7 @@ class NetworkModel:
     def _decode(self, outputs: Arrays, slot: int, box: Letterbox) -> Detections:
         size = self.head.width, self.head.height
         found = to_detections(
-            self._decoder.decode(outputs, slot, self.confidence),
+            self._read(outputs, slot),
             box,
             size,
             iou=self.iou if self._decoder.needs_nms else None,
@@ -238,6 +239,19 @@ class NetworkModel:
         if self._with_outputs:
             found.whole = replace(found.whole or WholeFrame(), outputs=self._raw_outputs(outputs, slot))
         return found
+
+    def _read(self, outputs: Arrays, slot: int) -> Raw:
+        """What the decoder reads of one frame."""
+        try:
+            return self._decoder.decode(outputs, slot, self.confidence)
+        except IndexError as error:  # such as a batch that the graph has fixed inside, or picks of boxes there are not
+            shapes = ", ".join(
+                f"{item.name} {list(a.shape)}" for item, a in zip(self.head.info.outputs, outputs, strict=True)
+            )
+            raise ModelError(
+                f"{self.path}: the outputs {shapes} hold nothing that {self.head.decoder} could read for frame {slot} "
+                f"of the batch ({error})"
+            ) from error
 
     def _raw_outputs(self, outputs: Arrays, slot: int) -> RawOutputs:
         """The outputs of one frame; one whose first axis is no batch is given whole."""
@@ -338,7 +352,10 @@ def _noise(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
 def _size(name: str, network: int | None, asked: int | None, path: Path) -> int:
     if network is not None and asked is not None and asked != network:
         raise ModelError(f"{path}: {name} {asked} was asked for, but the network's input has {network}")
-    return network or asked or OPEN_SIZE
+    size = OPEN_SIZE if network is None and asked is None else network or asked or 0
+    if not 1 <= size <= LARGEST_SIZE:
+        raise ModelError(f"{path}: the input's {name} would be {size}; right is 1 to {LARGEST_SIZE}")
+    return size
 
 
 def _dtype(entry: TensorInfo, path: Path) -> Any:

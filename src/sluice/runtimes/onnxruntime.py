@@ -61,12 +61,15 @@ class OnnxRuntimeNetwork:
         if len(self.info.inputs) != 1:
             names = ", ".join(str(item) for item in self.info.inputs)
             raise ModelError(f"{path} has {len(self.info.inputs)} inputs ({names}); right is one, the picture")
-        self._input = self.info.inputs[0].name
+        self._input, self._path = self.info.inputs[0].name, path
 
     def run(self, array: npt.NDArray[Any]) -> Sequence[npt.NDArray[Any]]:
         """All outputs for one array given to the only input; see `SIZE_INPUTS` for those that may be beside it."""
         sizes = size_values(self._sizes, array) if self._sizes else {}
-        outputs: Sequence[npt.NDArray[Any]] = self._session.run(None, {self._input: array, **sizes})
+        try:
+            outputs: Sequence[npt.NDArray[Any]] = self._session.run(None, {self._input: array, **sizes})
+        except Exception as error:  # onnxruntime's own exceptions share no public base class
+            raise ModelError(f"ONNX Runtime cannot run {self._path}: {' '.join(str(error).split())}") from error
         return outputs
 
     def close(self) -> None:
