@@ -12,7 +12,7 @@ from gi.repository import Gst
 from sluice.contract.metadata import FrameMeta
 from sluice.contract.surface import SurfaceBatch
 from sluice.elements.events import PAD_DELETED, STREAM_EOS, STREAM_RESET, event_type, parse_stream_event
-from sluice.elements.infer_calls import Results
+from sluice.elements.infer_calls import BegunCall, Results
 from sluice.elements.infer_crops import CachedBatch, ObjectBatch, RegionBatch
 from sluice.elements.infer_frames import Batch, OpenBatch
 from sluice.elements.infer_history import History
@@ -92,7 +92,9 @@ class Feed:
             return None
         return batch
 
-    def submit(self, slot: ModelSlot, batch: OpenBatch, call: Callable[[Any], Results]) -> "Future[Results] | None":
+    def submit(
+        self, slot: ModelSlot, batch: OpenBatch, call: Callable[[Any], Results | BegunCall]
+    ) -> "Future[Results] | None":
         """Have the model called on a batch; never waits.
 
         Args:

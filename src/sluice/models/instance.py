@@ -128,7 +128,7 @@ class ModelInstance:
         """
         return self._loaded.result(timeout)
 
-    def submit(self, call: Callable[[Any], Result]) -> "Future[Result]":
+    def submit(self, call: "Callable[[Any], Result | Unfinished]") -> "Future[Result]":
         """Queue ``call(model)`` for the instance's thread and return its future; never waits.
 
         The future's ``cancel`` takes back a call that has not begun. A call on an instance that was retired or closed

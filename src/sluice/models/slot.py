@@ -17,7 +17,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from sluice.errors import ConfigurationError, ModelError, format_trace
-from sluice.models.instance import STOP_GRACE, ModelDefinition, ModelInstance
+from sluice.models.instance import STOP_GRACE, ModelDefinition, ModelInstance, Unfinished
 from sluice.models.swap import Sample, SwapReport, SwapRequest, SwapStatus, clear_frames, status_of, text_of
 
 log = logging.getLogger("sluice.models")
@@ -78,7 +78,7 @@ class ModelSlot:
         if current is not None:
             current.wait_loaded(timeout)
 
-    def submit(self, call: Callable[[Any], Result]) -> "Future[Result] | None":
+    def submit(self, call: "Callable[[Any], Result | Unfinished]") -> "Future[Result] | None":
         """Queue ``call(model)`` for the model that runs now; None while none does. Never waits."""
         with self._lock:
             return None if self._current is None else self._current.submit(call)
