@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from sluice.analytics import AnalyticsConfig, FrameFindings, RegionRule, StreamRules
 from sluice.analytics.geometry import Point
-from sluice.contract.metadata import Color, DisplayMeta, FrameMeta
+from sluice.contract.metadata import Color, FrameMeta
 
 _SLOTS = 16  # MAX_ELEMENTS_IN_DISPLAY_META
 _WIDTH = 2
@@ -20,28 +20,16 @@ _BLACK: Color = (0.0, 0.0, 0.0, 1.0)
 
 
 class _Sheet:
-    """Adds lines and texts to a frame, in as many display metas as they need."""
+    """Collects lines and texts for a frame, and adds them in as many display metas as they need."""
 
-    def __init__(self, frame: FrameMeta, scale: tuple[float, float], font_size: int) -> None:
-        self._frame = frame
+    def __init__(self, scale: tuple[float, float], font_size: int) -> None:
         self._scale = scale
         self._font_size = font_size
-        self._display: DisplayMeta | None = None
-
-    def _room(self, used: str) -> DisplayMeta:
-        if self._display is None or getattr(self._display, used) >= _SLOTS:
-            self._display = self._frame.add_display()
-        setattr(self._display, used, getattr(self._display, used) + 1)
-        return self._display
-
-    def _pixel(self, point: Point) -> tuple[int, int]:
-        x, y = (max(0, round(value * factor)) for value, factor in zip(point, self._scale, strict=True))
-        return x, y
+        self._lines: list[tuple[Point, Point, Color]] = []
+        self._texts: list[tuple[str, Point]] = []
 
     def line(self, start: Point, end: Point, color: Color) -> None:
-        line = self._room("num_lines").lines[-1]
-        (line.x1, line.y1), (line.x2, line.y2) = self._pixel(start), self._pixel(end)
-        line.line_width, line.line_color = _WIDTH, color
+        self._lines.append((start, end, color))
 
     def arrow(self, start: Point, end: Point, color: Color) -> None:
         """Three lines, as nvdsanalytics draws it."""
@@ -56,18 +44,32 @@ class _Sheet:
             self.line(start, end, color)
 
     def text(self, text: str, place: Point) -> None:
-        shown = self._room("num_labels").texts[-1]
-        shown.display_text = text
-        shown.x_offset, shown.y_offset = self._pixel(place)
-        shown.font_name, shown.font_size, shown.font_color = "Serif", self._font_size, _WHITE
-        shown.set_bg_clr, shown.text_bg_clr = True, _BLACK
+        self._texts.append((text, place))
+
+    def add_to(self, frame: FrameMeta) -> None:
+        for first in range(0, max(len(self._lines), len(self._texts)), _SLOTS):
+            display = frame.add_display()
+            lines, texts = self._lines[first : first + _SLOTS], self._texts[first : first + _SLOTS]
+            display.num_lines, display.num_labels = len(lines), len(texts)
+            for line, (start, end, color) in zip(display.lines, lines, strict=True):
+                (line.x1, line.y1), (line.x2, line.y2) = self._pixel(start), self._pixel(end)
+                line.line_width, line.line_color = _WIDTH, color
+            for shown, (text, place) in zip(display.texts, texts, strict=True):
+                shown.display_text = text
+                shown.x_offset, shown.y_offset = self._pixel(place)
+                shown.font_name, shown.font_size, shown.font_color = "Serif", self._font_size, _WHITE
+                shown.set_bg_clr, shown.text_bg_clr = True, _BLACK
+
+    def _pixel(self, point: Point) -> tuple[int, int]:
+        x, y = (max(0, round(value * factor)) for value, factor in zip(point, self._scale, strict=True))
+        return x, y
 
 
 def show(
     frame: FrameMeta, rules: StreamRules, found: FrameFindings, config: AnalyticsConfig, size: tuple[int, int]
 ) -> None:
     """Add display metas to a frame, whose surface has a size in pixels, as ``osd-mode`` says."""
-    sheet = _Sheet(frame, (size[0] / config.width, size[1] / config.height), config.font_size)
+    sheet = _Sheet((size[0] / config.width, size[1] / config.height), config.font_size)
     numbers = config.osd_mode == 2
     for region in rules.regions:
         sheet.outline(region.points, _GREEN)
@@ -84,6 +86,7 @@ def show(
     if config.show_counts and numbers:
         counts = ", ".join(f"{class_id}: {count}" for class_id, count in sorted(found.classes.items()))
         sheet.text(f"Objects by class {counts}", (0.0, 0.0))
+    sheet.add_to(frame)
 
 
 def _show_crowd(sheet: _Sheet, crowd: RegionRule, found: FrameFindings, numbers: bool) -> None:
