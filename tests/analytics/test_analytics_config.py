@@ -1,5 +1,7 @@
 """nvdsanalytics' configuration files: what is read, and what is refused by name."""
 
+from pathlib import Path
+
 import pytest
 
 from sluice.analytics import DirectionRule, LineRule, Mode, RegionRule, StreamRules, read_config
@@ -82,6 +84,13 @@ def test_the_published_example(data):
     assert config.streams[1].crowds == ()
     assert config.streams[1].lines[0].classes == {0}
     assert config.streams[2].regions[0].inverse
+
+
+def test_the_example_of_the_documentation(read):
+    page = (Path(__file__).parents[2] / "docs" / "analytics.md").read_text()
+    rules = read(page.partition("```ini\n")[2].partition("```")[0]).streams[0]
+    found = [rule.name for rule in (*rules.lines, *rules.regions, *rules.crowds, *rules.directions)]
+    assert found == ["exit", "door", "hall", "South"]
 
 
 @pytest.mark.parametrize(
