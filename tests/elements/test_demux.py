@@ -17,8 +17,12 @@ from gi.repository import Gst
 Gst.init(None)
 
 from sluice.contract import bulk, counters, gstref
-from sluice.contract.metadata import BatchMeta, FrameMeta
+from sluice.contract.batching import frame_buffer, make_batch
+from sluice.contract.formats import FrameFormat
+from sluice.contract.metadata import BatchMeta, FrameMeta, Lease
+from sluice.contract.surface import SurfaceBatch
 from sluice.elements import events, register
+from sluice.errors import ContractError
 
 register("sluicemux")
 register("sluicedemux")
@@ -307,3 +311,104 @@ def test_frames_that_the_mux_scaled_leave_with_the_size_they_have(name: str) -> 
     assert sizes == [64 * 48 * 4] * 3
     wanted = "video/x-raw, width=64, height=48, pixel-aspect-ratio=1/1, framerate=5/1"
     assert caps.is_subset(Gst.Caps.from_string(wanted)), caps.to_string()
+
+
+class ForeignBatches:
+    """Batches as another muxer makes them: an NvBufSurface in plain memory, with the metadata of two streams."""
+
+    caps = (
+        "video/x-raw(memory:NVMM),format=NV12,width=64,height=48,framerate=25/1,batch-size=4,num-surfaces-per-frame=1"
+    )
+
+    def __init__(self) -> None:
+        self.alive: list[Gst.Buffer] = []
+
+    def make(self, streams: list[int], pts: int) -> Gst.Buffer:
+        caps = Gst.Caps.from_string("video/x-raw,format=NV12,width=64,height=48,framerate=25/1")
+        format = FrameFormat.from_caps(caps)
+        frames = [(Gst.Buffer.new_wrapped(bytes([stream + 1]) * 4608), format) for stream in streams]
+        ours = make_batch(frames, 4)
+        self.alive.append(ours)
+        found, mapped = ours.map(Gst.MapFlags.READ)
+        assert found
+        foreign = Gst.Buffer.new_wrapped(bytes(mapped.data))
+        ours.unmap(mapped)
+        foreign.pts = pts
+        rows = np.zeros(len(streams), bulk.FRAME_ROW)
+        rows["pad_index"] = rows["source_id"] = streams
+        rows["buf_pts"] = [pts + stream for stream in streams]
+        with Lease() as lease:
+            bulk.fill_frames(BatchMeta.attach(foreign, 4, lease), rows)
+        return foreign
+
+
+def test_batches_of_another_muxer_are_cut_into_single_surfaces(watch: Callable[[str], Watch]) -> None:
+    made = ForeignBatches()
+    seen = watch(
+        f"appsrc name=a caps={made.caps} format=time ! sluicedemux name=d d.src_0 ! queue ! appsink name=f0 sync=false "
+        "d.src_7 ! queue ! appsink name=f7 sync=false"
+    )
+    source, copies = seen.pipeline.get_by_name("a"), counters.copies()
+    seen.pipeline.set_state(Gst.State.PLAYING)
+    for number in range(3):
+        source.emit("push-buffer", made.make([7, 0], 40 * number))
+    source.emit("push-buffer", made.make([0], 120))
+    source.emit("end-of-stream")
+    for stream, count in ((0, 4), (7, 3)):
+        sink = seen.pipeline.get_by_name(f"f{stream}")
+        for number in range(count):
+            sample = sink.emit("try-pull-sample", 10 * Gst.SECOND)
+            assert sample is not None
+            buffer, caps = sample.get_buffer(), sample.get_caps()
+            assert buffer.pts == 40 * number + stream
+            (frame,) = BatchMeta.of(buffer).frames
+            assert (frame.pad_index, frame.batch_id) == (stream, 0)
+            surfaces = SurfaceBatch.of(buffer, caps)
+            assert (len(surfaces), surfaces.capacity) == (1, 1)
+            assert (surfaces[0].host_plane(0) == stream + 1).all()
+            index = 1 if stream == 0 and number < 3 else 0
+            assert surfaces[0].planes == SurfaceBatch.of(made.alive[number])[index].planes
+            assert caps.is_subset(Gst.Caps.from_string("video/x-raw(memory:NVMM),format=NV12,width=64,batch-size=1"))
+        assert sink.emit("try-pull-sample", 10 * Gst.SECOND) is None
+        assert sink.get_property("eos")
+    assert counters.copies() == copies
+
+
+def test_a_slice_holds_the_foreign_batch_until_it_is_gone() -> None:
+    made = ForeignBatches()
+    foreign = made.make([0, 1], 5)
+    address, before = gstref.address(foreign), gstref.refcount(gstref.address(foreign))
+    slices = [frame_buffer(foreign, index) for index in (0, 1)]
+    assert gstref.refcount(address) == before + 2
+    assert [one.pts for one in slices] == [5, 5]
+    assert [BatchMeta.of(one) for one in slices] == [None, None]
+    del slices
+    assert gstref.refcount(address) == before
+    for index in (-1, 2):
+        with pytest.raises(ContractError, match=f"surface {index}"):
+            frame_buffer(foreign, index)
+    with pytest.raises(ContractError, match="NvBufSurface"):
+        frame_buffer(Gst.Buffer.new_wrapped(bytes(8)), 0)
+
+
+def test_a_batch_of_batches_is_cut_into_single_surfaces() -> None:
+    made = ForeignBatches()
+    outer = make_batch([(made.make([0, 1], 0), None), (made.make([2], 0), None)], 4)
+    shades = [int(SurfaceBatch.of(frame_buffer(outer, index))[0].host_plane(0)[0, 0]) for index in range(3)]
+    assert shades == [1, 2, 3]
+    assert all(len(SurfaceBatch.of(frame_buffer(outer, index))) == 1 for index in range(3))
+
+
+def test_what_a_demuxer_gave_can_be_batched_and_taken_apart_again(watch: Callable[[str], Watch]) -> None:
+    seen = watch(
+        line([6, 4], outputs=[])
+        + "d.src_0 ! queue ! n.sink_1 d.src_1 ! queue ! n.sink_0 sluicemux name=n batch-size=2 ! sluicedemux name=e "
+        "e.src_0 ! queue ! fakesink name=f0 async=false e.src_1 ! queue ! fakesink name=f1 async=false"
+    )
+    copies = counters.copies()
+    streams: set[tuple[int, int]] = set()
+    seen.look = lambda stream, frame: streams.add((stream, frame.pad_index))
+    seen.run()
+    assert streams == {(0, 0), (1, 1)}
+    assert seen.outgoing == {0: seen.incoming[1], 1: seen.incoming[0]}
+    assert counters.copies() == copies

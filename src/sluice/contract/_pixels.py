@@ -37,6 +37,7 @@ class PixelFunctions:
     batch_single: Callable[..., int]
     batch_read: Callable[..., int]
     batch_original: Callable[[int, int], int | None]
+    batch_frame: Callable[..., int | None]
     batch_make_writable: Callable[..., int]
     batch_end_writing: Callable[..., int]
     raw_write: Callable[..., int | None]
@@ -63,6 +64,7 @@ def functions() -> PixelFunctions:
         batch_single=declare("batch_single", ctypes.c_int, pointer, pointer, *failing),
         batch_read=declare("batch_read", ctypes.c_int, pointer, pointer, pointer, unsigned, pointer, *failing),
         batch_original=declare("batch_original", pointer, pointer, unsigned),
+        batch_frame=declare("batch_frame", pointer, pointer, unsigned, *failing),
         batch_make_writable=declare("batch_make_writable", ctypes.c_int, pointer, pointer, unsigned, *failing),
         batch_end_writing=declare("batch_end_writing", ctypes.c_int, pointer, *failing),
         raw_write=declare("raw_write", pointer, pointer, pointer, pointer, *failing),

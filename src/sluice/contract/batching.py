@@ -80,6 +80,21 @@ def original_buffer(batch: Gst.Buffer, index: int) -> Gst.Buffer:
     return take(found)
 
 
+def frame_buffer(batch: Gst.Buffer, index: int) -> Gst.Buffer:
+    """Return a buffer with the pixels of surface `index` of a batch and no others, whoever made the batch.
+
+    That is the very buffer the surface came in with, where it came alone into a batch made here. Of other batches it is
+    a new buffer with a batch of one, which shares the pixels and has the batch's times and no metadata. It holds the
+    batch of another library, so that its pixels are not given out anew.
+
+    Raises:
+        ContractError: the buffer is not a batch of surfaces, or has no such valid surface.
+    """
+    if index < 0:
+        raise ContractError(f"surface {index} is in no batch; they are counted from 0")
+    return take(call(functions().batch_frame, buffer_address(batch), index))
+
+
 def surface_caps(batch_size: int, framerate: tuple[int, int] = (0, 1)) -> Gst.Caps:
     """Return the caps of host batches: a batch size and no format, since each surface has its own."""
     rate = f"{framerate[0]}/{framerate[1]}"

@@ -300,6 +300,13 @@ class Provider:
         ctypes.c_size_t.from_address(meta + struct.offset("gst_to_nvds_meta_transform_func")).value = copy
         ctypes.c_size_t.from_address(meta + struct.offset("gst_to_nvds_meta_release_func")).value = release
 
+    def detach_address(self, buffer: int) -> None:
+        """Take the batches off the buffer at an address, whose only holder is the caller, and free them."""
+        self._need_ownership()
+        drop = native_library().sluice_drop_batches
+        drop.restype, drop.argtypes = None, [_POINTER, _POINTER]
+        drop(buffer, self._register())
+
     def _need_ownership(self) -> None:
         if not self._owner:
             raise ContractError(

@@ -1,7 +1,8 @@
 """sluicedemux: batches in, one pad per stream out, with the very buffers that came into the muxer.
 
-A buffer that somebody else holds too, such as a decoder its reference pictures, goes on as a new buffer around the same
-memory, since its metadata must not be seen there.
+Batches of nvstreammux, and batches of batches, are cut into batches of one surface, without copying pixels. A buffer
+that somebody else holds too, such as a decoder its reference pictures, goes on as a new buffer around the same memory,
+since its metadata must not be seen there.
 """
 
 import ctypes
@@ -13,7 +14,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GObject, Gst
 
-from sluice.contract.structures import structure_of
+from sluice.contract.structures import required_structure, structure_of
 from sluice.elements import events
 from sluice.elements.base import Lifecycle, guarded, post_error
 from sluice.elements.flow import push_address
@@ -204,7 +205,18 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
         return self._streams.setdefault(number, _Stream())
 
     def _begin(self, output: _Output, stream: _Stream) -> None:
-        """Push those of the stream's begin events that the pad has not been sent."""
+        """Push those of the stream's begin events that the pad has not been sent.
+
+        The legacy nvstreammux names neither the streams nor their caps, which are those of the batches then.
+        """
+        if stream.start is None:
+            stream.start = self._start_event(f"{self.get_name()}/{output.pad.get_name()}")
+        if stream.caps is None and _has_format(self._caps):
+            caps = self._caps.copy()
+            caps.set_value("batch-size", 1)
+            stream.caps = Gst.Event.new_caps(caps)
+        if stream.segment is None:
+            stream.segment = Gst.Event.new_segment(_any_time())
         for name in ("start", "caps", "segment"):
             event = getattr(stream, name)
             if event is not None and output.sent.get(name) is not event:
@@ -264,8 +276,6 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
 
     def _end(self, output: _Output, stream: _Stream) -> None:
         if not output.ended:
-            if stream.start is None:
-                stream.start = self._start_event(f"{self.get_name()}/{output.pad.get_name()}")
             self._begin(output, stream)
             output.ended = True
             output.pad.push_event(Gst.Event.new_eos())
@@ -308,6 +318,16 @@ def _src_event(pad: Gst.Pad, parent: SluiceDemux, event: Gst.Event) -> bool:
 @guarded(failure=False)
 def _src_query(pad: Gst.Pad, parent: SluiceDemux, query: Gst.Query) -> bool:
     return parent.src_query(pad, query)
+
+
+def _has_format(caps: Gst.Caps) -> bool:
+    return bool(caps.get_size()) and required_structure(caps, 0).has_field("format")
+
+
+def _any_time() -> Gst.Segment:
+    segment = Gst.Segment()
+    segment.init(Gst.Format.TIME)
+    return segment
 
 
 def _text(caps: Gst.Event) -> str:

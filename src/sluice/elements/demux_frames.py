@@ -9,7 +9,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.contract import gstref
-from sluice.contract.batching import original_buffer
+from sluice.contract.batching import frame_buffer
 from sluice.contract.metadata import BatchMeta, FrameMeta, Lease, UserMeta
 from sluice.contract.provider import Provider, provider
 from sluice.elements.flow import release
@@ -24,7 +24,7 @@ class Part:
         stream: its ``pad_index``.
         pts: its ``buf_pts`` in nanoseconds.
         meta: address of its metadata, a batch of one that no buffer owns yet.
-        held: the buffer that came into the muxer.
+        held: the buffer that came into the muxer, or a slice of the batch.
     """
 
     stream: int
@@ -41,7 +41,7 @@ def split(batch: int, wanted: Callable[[int], bool]) -> list[Part]:
         wanted: whether frames of a stream (``pad_index``) are wanted; called for each frame.
 
     Raises:
-        ContractError: the buffer carries no NvDsBatchMeta, or was not batched by sluicemux.
+        ContractError: the buffer carries no NvDsBatchMeta, or is no batch of surfaces.
     """
     parts: list[Part] = []
     buffer = gstref.wrap(batch)
@@ -51,7 +51,7 @@ def split(batch: int, wanted: Callable[[int], bool]) -> list[Part]:
             raise ContractError("a buffer without NvDsBatchMeta came in; put sluicemux (or nvstreammux) before")
         for frame in meta.frames:
             if wanted(frame.pad_index):
-                held = [original_buffer(buffer, frame.batch_id)]
+                held = [frame_buffer(buffer, frame.batch_id)]
                 parts.append(Part(frame.pad_index, frame.buf_pts, copy_alone(frame), held))
     return parts
 
@@ -67,7 +67,8 @@ def finish(part: Part) -> int:
     address = gstref.make_writable(release(part.held))
     owner = provider()
     if owner.find_address(address):
-        raise ContractError(f"the buffer of stream {part.stream} came into the muxer with an NvDsBatchMeta of its own")
+        # That of a demuxer before the muxer; the frame is described by what the muxer's batch says of it.
+        owner.detach_address(address)
     owner.attach_address(address, part.meta)
     part.meta = 0
     return address

@@ -109,3 +109,19 @@ sluice_gst_buffer_get_nvds_batch_meta (GstBuffer *buffer)
   }
   return found;
 }
+
+static gboolean
+drop_batch (GstBuffer *buffer G_GNUC_UNUSED, GstMeta **meta, gpointer api)
+{
+  if ((*meta)->info->api == GPOINTER_TO_SIZE (api) && ((NvDsMeta *) *meta)->meta_type == NVDS_BATCH_GST_META)
+    *meta = NULL;
+  return TRUE;
+}
+
+/* Takes the batches off a buffer, whose sole holder the caller is, and frees them. `info` is what the library that owns
+ * NvDsMeta in this process has registered. */
+SLUICE_EXPORT void
+sluice_drop_batches (GstBuffer *buffer, const GstMetaInfo *info)
+{
+  gst_buffer_foreach_meta (buffer, drop_batch, GSIZE_TO_POINTER (info->api));
+}

@@ -151,6 +151,55 @@ GstBuffer *sluice_batch_original(GstBuffer *buffer, guint index) {
   return batch != NULL && index < batch->frames ? gst_buffer_ref(batch->frame[index]->buffer) : NULL;
 }
 
+/* A new buffer with surface `index` of any batch, ours or foreign, alone in a batch of one. A foreign batch's buffer is
+ * held as long as the memory lives, so that no pool gives its pixels out anew. NULL where there is no such surface. */
+static GstBuffer *slice(GstBuffer *buffer, guint index, char *error, gsize room) {
+  NvBufSurface header;
+  NvBufSurfaceParams *list = NULL;
+  gboolean ours;
+  char reason[128];
+  if (!read_surfaces(buffer, &header, &list, &ours, error, room)) return NULL;
+  if (index >= header.numFilled) {
+    g_snprintf(error, room, "there is no surface %u in a batch of %u", index, header.numFilled);
+    g_free(list);
+    return NULL;
+  }
+  if (!check_surface(&list[index], reason, sizeof reason)) {
+    g_snprintf(error, room, "surface %u is not valid: %s", index, reason);
+    g_free(list);
+    return NULL;
+  }
+  BatchMemory *batch = batch_memory_new(1, 1, header.memType, header.gpuId);
+  batch->surface.surfaceList[0] = list[index];
+  batch->frame[0] = ours ? frame_ref(batch_of(buffer)->frame[index]) : frame_new(gst_buffer_ref(buffer));
+  batch->surface.numFilled = batch->frames = 1;
+  g_free(list);
+  GstBuffer *alone = gst_buffer_new();
+  gst_buffer_append_memory(alone, &batch->memory);
+  gst_buffer_copy_into(alone, buffer, GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_TIMESTAMPS, 0, -1);
+  return alone;
+}
+
+static gboolean is_single_surface(GstBuffer *buffer) {
+  NvBufSurface header;
+  NvBufSurfaceParams *list = NULL;
+  gboolean ours;
+  char reason[128];
+  if (!read_surfaces(buffer, &header, &list, &ours, reason, sizeof reason)) return FALSE;
+  g_free(list);
+  return header.numFilled == 1;
+}
+
+GstBuffer *sluice_batch_frame(GstBuffer *buffer, guint index, char *error, gsize room);
+
+/* A reference of a buffer with the pixels of surface `index` and no other: the very one that came in, or a slice. */
+GstBuffer *sluice_batch_frame(GstBuffer *buffer, guint index, char *error, gsize room) {
+  BatchMemory *batch = batch_of(buffer);
+  Frame *frame = batch != NULL && index < batch->frames ? batch->frame[index] : NULL;
+  if (frame != NULL && (frame->mapped || is_single_surface(frame->buffer))) return gst_buffer_ref(frame->buffer);
+  return slice(buffer, index, error, room);
+}
+
 /* ---- one raw buffer as a batch of one ---- */
 
 /* A buffer with the memory and the GstVideoMeta of another, which stays writable. */
