@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from elements.batch_feed import Feed, Given, Gst, make_buffer
+from elements.batch_feed import Feed, Given, Gst, grey, make_buffer
 from sluice import elements, recording
-from sluice.contract import infer_meta, user_meta
+from sluice.contract import batching, infer_meta, user_meta
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.errors import ConfigurationError, SluiceError
 from sluice.recording import Recording, RecordingWriter, read_frame
@@ -240,6 +240,27 @@ def test_python_objects_are_left_out_with_a_warning(tmp_path):
         warning = feed.message(Gst.MessageType.WARNING, 0)
         assert "8300" in warning.parse_warning()[0].message
         assert feed.message(Gst.MessageType.WARNING, 0) is None
+
+
+def test_a_single_stream_needs_no_mux(tmp_path):
+    path = tmp_path / "run.jsonl"
+    record(path, *([make_buffer([Given([BOX], number=number, pts=number * 40_000_000)])] for number in range(2)))
+    with Feed(f"sluicemetafile name=m replay-from={path}") as feed:
+        feed.source.set_caps(Gst.Caps.from_string("video/x-raw,format=GRAY8,width=64,height=48,framerate=25/1"))
+        for number in range(2):
+            buffer, _ = grey()
+            buffer.pts = number * 40_000_000
+            held = [buffer]
+            del buffer
+            (frame,) = described(give(feed, held))
+            assert (frame["frame_num"], len(frame["objects"])) == (number, 1)
+        assert stats(feed)["mismatched"] == 0
+
+
+def test_a_batch_without_metadata_is_named(tmp_path):
+    with Feed(f"sluicemetafile record-to={tmp_path / 'run.jsonl'}") as feed:
+        feed.give([batching.make_batch([grey()], 1)])
+        assert "carries no batch metadata; put nvstreammux or sluicemux before" in feed.error(10)
 
 
 @pytest.mark.parametrize(

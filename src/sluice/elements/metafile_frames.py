@@ -9,7 +9,8 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
-from sluice.contract.metadata import BatchMeta, FrameMeta, Lease
+from sluice.contract.metadata import FrameMeta, Lease
+from sluice.elements.infer_frames import BatchReader
 from sluice.elements.surface_sizes import SurfaceSizes
 from sluice.errors import ContractError
 from sluice.recording import Recording, RecordingWriter, apply_frame, read_frame
@@ -45,16 +46,18 @@ class MetaFile:
         self._warn = warn
         self._left_out: Tally[int] = Tally()
         self._sizes: SurfaceSizes | None = None
+        self._reader: BatchReader | None = None
+        self._number = 0
 
     def set_caps(self, caps: Gst.Caps) -> None:
         """Take the caps of the buffers that follow."""
-        self._sizes = SurfaceSizes(caps)
+        self._sizes, self._reader = SurfaceSizes(caps), BatchReader(caps)
 
     def work(self, buffer: Gst.Buffer) -> None:
-        """Replay onto the frames of a buffer, then record them.
+        """Replay onto the frames of a buffer, then record them. A raw frame without metadata becomes a batch of one.
 
         Raises:
-            ContractError: the buffer carries no batch metadata, or a frame is not the one that was recorded.
+            ContractError: a batch carries no metadata, or a frame is not the one that was recorded.
         """
         with Lease() as lease:
             for frame, size in self._frames(buffer, lease):
@@ -70,13 +73,10 @@ class MetaFile:
             self._writer.close()
 
     def _frames(self, buffer: Gst.Buffer, lease: Lease) -> Iterator[tuple[FrameMeta, tuple[int, int]]]:
-        batch = BatchMeta.of(buffer, lease)
-        if batch is None or self._sizes is None:
-            raise ContractError(
-                "the buffer carries no batch metadata; sluicemux or sluiceinfer (model=none) must stand before "
-                "sluicemetafile"
-            )
-        frames = batch.frames
+        if self._sizes is None or self._reader is None:
+            raise ContractError("a buffer came before its caps")
+        frames = self._reader.metadata(buffer, self._number, lease)
+        self._number += 1
         return zip(frames, self._sizes.of(buffer, [frame.batch_id for frame in frames]), strict=True)
 
     def _replay(self, recording: Recording, frame: FrameMeta, size: tuple[int, int]) -> None:
