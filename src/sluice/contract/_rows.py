@@ -195,7 +195,8 @@ def text_table(name: str, texts: Sequence[str | None], count: int) -> Any:
 
 
 def pointer(array: npt.NDArray[Any] | None) -> int | None:
-    return None if array is None else array.__array_interface__["data"][0]
+    # Not __array_interface__, which describes every field of a record first.
+    return None if array is None else int(array.ctypes.data)
 
 
 def _colors(name: str, colors: npt.ArrayLike, count: int) -> tuple[npt.NDArray[Any], int]:

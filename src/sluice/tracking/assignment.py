@@ -115,7 +115,7 @@ def assign(pairs: Pairs, rows: int, columns: int) -> Pairs:
         taken_columns[pairs.columns[left[sure]]] = True
         left = left[~(taken_rows[pairs.rows[left]] | taken_columns[pairs.columns[left]])]
     if len(left):
-        chosen.append(left[_solve(pairs.rows[left], pairs.columns[left], values[left], rows)])
+        chosen.append(left[_solve(pairs.rows[left], pairs.columns[left], values[left], rows, columns)])
     taken = np.concatenate(chosen) if chosen else np.empty(0, np.intp)
     return Pairs(pairs.rows[taken], pairs.columns[taken], pairs.values[taken])
 
@@ -139,24 +139,46 @@ def _two_best(keys: Indices, values: Floats, count: int) -> tuple[Floats, Floats
     return best, following
 
 
-def _solve(rows: Indices, columns: Indices, values: Floats, n_rows: int) -> Indices:
+def _solve(rows: Indices, columns: Indices, values: Floats, n_rows: int, n_columns: int) -> Indices:
     """Return the pairs of the best assignment, component by component."""
     from scipy.optimize import linear_sum_assignment
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    nodes, places = np.unique(np.concatenate([rows, columns + n_rows]), return_inverse=True)
-    a, b = places[: len(rows)], places[len(rows) :]
-    graph = coo_array((np.ones(len(a), np.int8), (a, b)), shape=(len(nodes), len(nodes)))
-    component = connected_components(graph, directed=False)[1][a]
-    order = np.argsort(component, kind="stable")
+    row_nodes, a = _numbered(rows, n_rows)
+    column_nodes, b = _numbered(columns, n_columns)
+    size = row_nodes + column_nodes
+    graph = coo_array((np.ones(len(a), np.int8), (a, b + row_nodes)), shape=(size, size))
+    number, component = connected_components(graph, directed=False)
+    heights, row_place = _places(component[:row_nodes], number)
+    widths, column_place = _places(component[row_nodes:], number)
+    # The matrices of all components behind one another, each with the pair that a cell stands for.
+    begins = np.cumsum(heights * widths) - heights * widths
+    of_pair = component[a]
+    cells = begins[of_pair] + row_place[a] * widths[of_pair] + column_place[b]
+    worth = np.zeros(int((heights * widths).sum()))
+    pair = np.full(len(worth), -1, np.intp)
+    worth[cells], pair[cells] = values, np.arange(len(values))
     chosen = []
-    for members in np.split(order, np.flatnonzero(np.diff(component[order])) + 1):
-        local_rows, r = np.unique(rows[members], return_inverse=True)
-        local_columns, c = np.unique(columns[members], return_inverse=True)
-        matrix = np.zeros((len(local_rows), len(local_columns)))
-        number = np.full(matrix.shape, -1, np.intp)
-        matrix[r, c], number[r, c] = values[members], members
-        picked = number[linear_sum_assignment(matrix, maximize=True)]
-        chosen.append(picked[picked >= 0])
-    return np.concatenate(chosen)
+    for first, height, width in zip(begins.tolist(), heights.tolist(), widths.tolist(), strict=True):
+        matrix = worth[first : first + height * width].reshape(height, width)
+        picked_rows, picked_columns = linear_sum_assignment(matrix, maximize=True)
+        chosen.append(first + picked_rows * width + picked_columns)
+    picked = pair[np.concatenate(chosen)]
+    return picked[picked >= 0]
+
+
+def _numbered(keys: Indices, count: int) -> tuple[int, Indices]:
+    """Return how many keys there are, and each key's number among them."""
+    present = np.zeros(count, bool)
+    present[keys] = True
+    return int(present.sum()), (np.cumsum(present) - 1)[keys]
+
+
+def _places(groups: Indices, count: int) -> tuple[Indices, Indices]:
+    """Return the size of each group, and each member's place in its group."""
+    sizes = np.bincount(groups, minlength=count)
+    order = np.argsort(groups, kind="stable")
+    places = np.empty(len(groups), np.intp)
+    places[order] = np.arange(len(groups)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return sizes, places
