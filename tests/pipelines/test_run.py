@@ -12,6 +12,9 @@ from pathlib import Path
 import cv2
 import pytest
 
+from sluice import Pipeline
+from sluice.app.summary import Summary
+
 SLUICE = [sys.executable, "-m", "sluice.app.cli"]
 MODEL = '''
 class Bright:
@@ -304,3 +307,21 @@ def test_inspect_says_each_warning_of_a_configuration_once(data: Path, tmp_path:
     done = sluice("inspect", config)
     assert done.returncode == 0, done.stderr
     assert (done.stdout + done.stderr).count("nosuchkey") == 1
+
+
+def test_objects_without_a_confirmed_track_are_counted_or_kept(tmp_path: Path) -> None:
+    model = tmp_path / "weak.py"
+    model.write_text(
+        "import sluice\n"
+        "def weak(frames):\n"
+        "    return [sluice.Detections(xyxy=[[5, 5, 50, 50]], scores=[0.3], class_ids=[0]) for _ in frames]\n"
+    )
+    counted = {}
+    for keep in (False, True):
+        with Pipeline(["test:ball?frames=9"], model=f"{model}:weak", keep_unconfirmed=keep) as pipeline:
+            seen = [obj for frame in pipeline for obj in frame.objects]
+        counted[keep] = (len(seen), pipeline.summary.unconfirmed, {obj.id for obj in seen})
+    # ByteTrack begins no track with a score of 0.3.
+    assert counted[False] == (0, 9, set())
+    assert counted[True] == (9, 0, {None})
+    assert "--keep-unconfirmed" in str(Summary([], unconfirmed=9))

@@ -72,6 +72,9 @@ def run(
     ] = "people",
     labels: Annotated[Path | None, typer.Option(help="File with one label per line.", exists=True)] = None,
     tracker: Annotated[str, typer.Option(help="Name of a tracker, or none.")] = "bytetrack",
+    keep_unconfirmed: Annotated[
+        bool, typer.Option("--keep-unconfirmed", help="Keep objects that belong to no confirmed track, without an id.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="An .mp4 file, or a folder for one per stream.")] = None,
     messages: Annotated[
         str | None,
@@ -104,6 +107,7 @@ def run(
         model=model,
         labels=labels,
         tracker=tracker,
+        keep_unconfirmed=keep_unconfirmed,
         out=out,
         messages=messages,
         tile=tile,

@@ -62,8 +62,12 @@ class Graph:
         self.mux = make_element("sluicemux", batch_size=batch_size, batched_push_timeout=_BATCH_TIMEOUT_US)
         self.infer = self._make_infer()
         chain = [self.mux, self.infer]
+        self.tracker: Gst.Element | None = None
         if options.tracker is not None:
-            chain.append(make_element("sluicetracker", algorithm=options.tracker))
+            self.tracker = make_element(
+                "sluicetracker", algorithm=options.tracker, keep_unconfirmed=options.keep_unconfirmed
+            )
+            chain.append(self.tracker)
         observed = chain[-1]
         self.ends: list[Gst.Element] = []
         if options.messages is not None:
@@ -124,8 +128,11 @@ class Graph:
 
     def inferred_with_errors(self) -> int:
         """Frames that the model failed on and that were passed on without detections."""
-        found, value = self.infer.get_property("stats").get_uint64("errors")
-        return value if found else 0
+        return _count_of(self.infer, "errors")
+
+    def unconfirmed(self) -> int:
+        """Objects that the tracker removed, since they belonged to no confirmed track."""
+        return 0 if self.tracker is None else _count_of(self.tracker, "removed")
 
     def close(self) -> None:
         """Stop everything and let go of what would keep it alive."""
@@ -186,3 +193,9 @@ def _stream_named(message: Gst.Message) -> int | None:
 
 def _splitter_pad(splitter: Gst.Element, index: int) -> Any:
     return splitter.get_static_pad("src") or splitter.request_pad_simple(f"src_{index}")
+
+
+def _count_of(element: Gst.Element, name: str) -> int:
+    """One of an element's counters."""
+    found, value = element.get_property("stats").get_uint64(name)
+    return value if found else 0

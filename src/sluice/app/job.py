@@ -296,6 +296,7 @@ class Job:
             stream.dropped = source.frames_dropped + (self.queue.dropped[index] if self.queue else 0)
         self._summary.seconds = time.monotonic() - self._started
         self._summary.skipped = graph.inferred_with_errors()
+        self._summary.unconfirmed = graph.unconfirmed()
         frames = sum(stream.frames_out for stream in self._streams)
         self._summary.fps = frames / self._summary.seconds if self._summary.seconds else 0.0
 

@@ -23,6 +23,7 @@ class Options:
     model: Any = None
     labels: str | Path | None = None
     tracker: str | None = "bytetrack"
+    keep_unconfirmed: bool = False
     out: str | Path | None = None
     messages: str | Path | None = None
     tile: bool = False

@@ -39,6 +39,7 @@ class Pipeline:
         model: Any = None,
         labels: str | Path | None = None,
         tracker: str | None = "bytetrack",
+        keep_unconfirmed: bool = False,
         out: str | Path | None = None,
         messages: str | Path | None = None,
         tile: bool = False,
@@ -63,6 +64,8 @@ class Pipeline:
                 or a model itself: an object or class with ``infer(frames)``, or a function of frames. None: no model.
             labels: file with one label per line, in place of the model's own.
             tracker: name of the tracker, or None for no tracking.
+            keep_unconfirmed: keep objects that belong to no confirmed track, without an id. By default they are left
+                out, as nvtracker does, and counted in the summary.
             out: an ``.mp4`` file (one stream, or several tiled), or a folder for one annotated file per stream.
             messages: JSON lines file, "-" for the standard output, or the URL of a broker: ``kafka://host:port/topic``,
                 ``mqtt://``, ``amqp://``, ``redis://``, ``nats://``, ``https://``; see docs/brokers.md.
@@ -86,6 +89,7 @@ class Pipeline:
             model=model,
             labels=labels,
             tracker=None if tracker == "none" else tracker,
+            keep_unconfirmed=keep_unconfirmed,
             out=out,
             messages=messages,
             tile=tile,

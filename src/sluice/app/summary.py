@@ -56,6 +56,7 @@ class Summary:
         tracker: name of the tracker, None without one.
         stopped: whether the run was stopped before its streams had ended.
         skipped: frames passed on without detections because of an error of the model.
+        unconfirmed: objects that the tracker left out, since they belonged to no confirmed track.
         outputs: files written for all streams together.
         warnings: what went wrong outside the streams without ending the run.
         errors: what ended the whole run.
@@ -70,6 +71,7 @@ class Summary:
     tracker: str | None = None
     stopped: bool = False
     skipped: int = 0
+    unconfirmed: int = 0
     outputs: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -101,6 +103,11 @@ class Summary:
             f"{self.fps:.1f} frames/s over {self.seconds:.1f} s, model {self.model}, runtime {self.runtime}, "
             f"provider {self.provider}" + (", stopped" if self.stopped else "")
         )
+        if self.unconfirmed:
+            lines.append(
+                f"{self.unconfirmed} objects belonged to no confirmed track and were left out "
+                "(--keep-unconfirmed keeps them, without an id)"
+            )
         lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(lines + [f"error: {error}" for error in self.errors])
 
