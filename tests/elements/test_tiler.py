@@ -12,7 +12,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 from osd_streams import Stream, add_frame, add_object, planes, raw_buffer, raw_caps
 
-from sluice.contract import counters, infer_meta
+from sluice.contract import counters, infer_meta, user_meta
 from sluice.contract.batching import make_batch, surface_caps
 from sluice.contract.formats import FrameFormat
 from sluice.contract.layout import layout
@@ -338,3 +338,77 @@ def test_key_points_are_mapped_and_the_sources_own_stay() -> None:
     assert points == [[[220, 40, 0.5]]]
     assert [found.points.tolist() for found in infer_meta.keypoints(tile)] == [[[400, 100]]]
     assert infer_meta.keypoints(frame)[0].points.tolist() == [[100, 50]]
+
+
+def test_the_batch_size_is_one_behind_the_tiler() -> None:
+    with Stream("sluicetiler name=tiler", surface_caps(8), ["sluicetiler"]) as stream:
+        stream.push(batch_of(FOUR))
+        stream.play()
+        stream.pull()
+        sink = stream.sink.get_static_pad("sink")
+        assert events.ask_batch_size(sink) == 1
+        assert sink.peer_query(Gst.Query.new_latency()), "other queries go on upstream"
+
+
+def test_the_tiles_of_a_sequential_grid_have_no_gaps() -> None:
+    grid = Grid(800, 800, 1, 2, sequential=True)
+    for source in (9, 4):
+        grid.add(source)
+    assert [grid.tile(source) for source in (4, 9)] == [Area(0, 0, 400, 800), Area(400, 0, 400, 800)]
+    assert grid.add(6), "a third source makes the grid grow"
+    assert grid.shape == (2, 3)
+    assert [grid.tile(source).left for source in (4, 6, 9)] == [0, 266, 532]
+    assert grid.remove(4)
+    assert (grid.shape, grid.tile(6).left, grid.tile(9).left) == ((1, 2), 0, 400)
+
+
+def test_an_ended_source_leaves_a_sequential_grid_and_comes_back_with_its_next_frame() -> None:
+    both = {1: ("RGB", 64, 48), 4: ("RGB", 64, 48)}
+    paired, ended, again = tiled(
+        "rows=1 columns=2 square-seq-grid=true width=640 height=480 keep-aspect-ratio=false",
+        both,
+        events.stream_eos(1),
+        {4: both[4]},
+        both,
+    )
+    assert (rgb(paired)[:, :320] == COLORS[1][:3]).all()
+    assert (rgb(paired)[:, 320:] == COLORS[4][:3]).all()
+    assert (rgb(ended)[:, :320] == COLORS[4][:3]).all()
+    assert (rgb(ended)[:, 320:] == 0).all()
+    assert (rgb(again) == rgb(paired)).all()
+
+
+def test_the_source_shown_can_change_while_playing() -> None:
+    elements = "sluicetiler name=tiler width=640 height=480 keep-aspect-ratio=false ! video/x-raw,format=RGB"
+    with Stream(elements, surface_caps(8), ["sluicetiler"]) as stream:
+        stream.push(batch_of(FOUR))
+        stream.play()
+        first, tiler = rgb(stream.pull()), stream.pipeline.get_by_name("tiler")
+        for source in (2, 0):
+            tiler.set_property("show-source", source)
+            stream.push(batch_of(FOUR))
+            sample = stream.pull()
+            assert (np.abs(rgb(sample).astype(int) - COLORS[source][:3]) <= 5).all()
+            assert [item.class_id for item in BatchMeta.of(sample.get_buffer()).frames[0].objects] == [
+                10 + source,
+                source,
+            ]
+        tiler.set_property("show-source", 5)
+        stream.push(batch_of(FOUR))
+        assert (rgb(stream.pull()) == 0).all(), "a source that does not exist is black"
+        tiler.set_property("show-source", -1)
+        stream.push(batch_of(FOUR))
+        assert (rgb(stream.pull()) == first).all()
+
+
+def test_user_metas_of_the_batch_go_on_in_order() -> None:
+    batch = batch_of({0: ("RGB", 64, 48)})
+    for value in (1, 2):
+        user_meta.attach_json(BatchMeta.of(batch), "TEST.BATCH", {"number": value})
+    (sample,) = tiled("width=64 height=48", lambda: batch)
+    before, after = (user_meta.find(BatchMeta.of(one), "TEST.BATCH") for one in (batch, sample.get_buffer()))
+    assert [user_meta.payload_json(user)["number"] for user in after] == [
+        user_meta.payload_json(user)["number"] for user in before
+    ]
+    assert len(after) == 2
+    assert {user.data for user in after}.isdisjoint(user.data for user in before)

@@ -249,9 +249,16 @@ def answer(query: Gst.Query, **numbers: int) -> bool:
     """Write uint fields into a custom query's structure ("_" in a name stands for "-"); True, as a query function."""
     from sluice.contract import gstref
 
+    return answer_address(gstref.address(query), **numbers)
+
+
+def answer_address(query: int, **numbers: int) -> bool:
+    """`answer` for the query at an address, which a probe needs: its wrapper of the query would make it read-only."""
+    from sluice.contract import gstref
+
     gst, _ = _c()
     # PyGObject's writable_structure() returns a copy.
-    structure = gst.gst_query_writable_structure(gstref.address(query))
+    structure = gst.gst_query_writable_structure(query)
     for name, number in numbers.items():
         value = _uint(number)
         gst.gst_structure_set_value(structure, name.replace("_", "-").encode(), gstref.address(value))

@@ -22,7 +22,7 @@ from sluice.errors import ContractError
 
 if TYPE_CHECKING:
     from sluice.contract.formats import FrameFormat
-    from sluice.contract.metadata import FrameMeta, Lease
+    from sluice.contract.metadata import BatchMeta, FrameMeta
     from sluice.contract.surface import SurfaceBatch
     from sluice.elements.tiler_grid import Area, Grid
     from sluice.elements.tiler_metadata import LastMetadata
@@ -82,6 +82,13 @@ class SluiceTiler(InPlaceElement):
         nick="show-source",
         blurb="Number of the only source to show, over the whole picture; -1: all",
     )
+    square_seq_grid = GObject.Property(
+        type=bool,
+        default=False,
+        nick="square-seq-grid",
+        blurb="Give the tiles to the sources that live, in the order of their numbers and without gaps, also where "
+        "rows and columns are set; then both grow by one when there is no tile left. An ended source has no tile",
+    )
     keep_aspect_ratio = GObject.Property(
         type=bool,
         default=True,
@@ -104,7 +111,8 @@ class SluiceTiler(InPlaceElement):
         self._sources: set[int] = set()
         self._areas: dict[int, Area] = {}
         self._size = (0, 0)
-        self._laid_out: tuple[int, int, int, bool] | None = None
+        self._laid_out: tuple[int | bool, ...] | None = None
+        self.srcpad.add_probe(Gst.PadProbeType.QUERY_UPSTREAM | Gst.PadProbeType.PUSH, _answer_batch_size)
 
     def start(self) -> None:
         from sluice.elements.tiler_metadata import LastMetadata
@@ -168,13 +176,12 @@ class SluiceTiler(InPlaceElement):
             return
         if said.kind == events.PAD_ADDED:
             self._add_source(said.source_id)
-        elif said.kind == events.PAD_DELETED:
+        elif said.kind in (events.PAD_DELETED, events.STREAM_EOS):
             self._end_source(said.source_id)
-            self._sources.discard(said.source_id)
-            if self._grid is not None and self._grid.remove(said.source_id):
-                self._start_over()
-        elif said.kind == events.STREAM_EOS:
-            self._end_source(said.source_id)
+            if said.kind == events.PAD_DELETED or self.square_seq_grid:
+                self._sources.discard(said.source_id)
+                if self._grid is not None and self._grid.remove(said.source_id):
+                    self._start_over()
 
     @guarded(failure=False)
     def do_copy_metadata(self, incoming: Gst.Buffer, outgoing: Gst.Buffer) -> bool:
@@ -203,7 +210,7 @@ class SluiceTiler(InPlaceElement):
             surfaces.close()
             with writable_raw(outgoing, self._format) as surface:
                 self._picture.copy_to(surface)
-            self._write_metadata(outgoing, incoming.pts, lease)
+            self._write_metadata(outgoing, incoming.pts, batch)
         return Gst.FlowReturn.OK
 
     def _show(self, frame: "FrameMeta", surfaces: "SurfaceBatch") -> None:
@@ -224,13 +231,15 @@ class SluiceTiler(InPlaceElement):
         mapping = Mapping.between(surface.width, surface.height, area)
         self._metadata.keep(frame.pad_index, frame, mapping)
 
-    def _write_metadata(self, outgoing: Gst.Buffer, pts: int, lease: "Lease") -> None:
+    def _write_metadata(self, outgoing: Gst.Buffer, pts: int, incoming: "BatchMeta") -> None:
         from sluice.contract.metadata import BatchMeta
+        from sluice.elements.tiler_metadata import copy_batch_users
 
         if self._metadata is not None and self._grid is not None:
             sources = self._grid.sources
-            batch = BatchMeta.attach(outgoing, len(sources) + 1, lease)
+            batch = BatchMeta.attach(outgoing, len(sources) + 1, incoming.lease)
             self._metadata.write(batch, sources, self._size, pts)
+            copy_batch_users(incoming, batch)
 
     def _area(self, source: int) -> "Area | None":
         """Where a source is shown; None for one that is not."""
@@ -244,10 +253,10 @@ class SluiceTiler(InPlaceElement):
         """Lay the tiles out anew when a property has changed since the last batch, or after a flush or new caps."""
         from sluice.elements.tiler_grid import Grid
 
-        wanted = (self.rows, self.columns, self.show_source, self.keep_aspect_ratio)
+        wanted = (self.rows, self.columns, self.show_source, self.square_seq_grid, self.keep_aspect_ratio)
         if wanted != self._laid_out:
             self._laid_out = wanted
-            self._grid = Grid(*self._size, self.rows, self.columns)
+            self._grid = Grid(*self._size, self.rows, self.columns, sequential=self.square_seq_grid)
             for source in self._sources:
                 self._grid.add(source)
             self._start_over()
@@ -274,3 +283,17 @@ class SluiceTiler(InPlaceElement):
         if self._picture is not None and self._metadata is not None:
             self._picture.clear(Area(0, 0, *self._size))
             self._metadata.clear()
+
+
+@guarded(Gst.PadProbeReturn.OK)
+def _answer_batch_size(_pad: Gst.Pad, info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:
+    """There is one picture in a buffer from here on, however many frames the muxer batches."""
+    from sluice.contract import gstref
+
+    query = info.get_query()
+    if events.query_name(query) != "nv-batch-size":
+        return Gst.PadProbeReturn.OK
+    address = gstref.address(query)
+    del query
+    events.answer_address(address, batch_size=1)
+    return Gst.PadProbeReturn.HANDLED

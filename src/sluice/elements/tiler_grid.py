@@ -20,12 +20,14 @@ class Grid:
 
     With both `rows` and `columns` given, tile i is that of source i; a source beyond the last tile makes the grid grow
     as nvmultistreamtiler's does, to floor(sqrt(i + 1)) rows. With one of them 0 it is as large as needed, with both 0
-    the grid is as square as possible; tiles then go to the known sources by number, without gaps.
+    the grid is as square as possible; tiles then go to the known sources by number, without gaps. So they do with
+    `sequential` (square-seq-grid), where a given grid grows by a row and a column when it has no tile left.
     """
 
-    def __init__(self, width: int, height: int, rows: int = 0, columns: int = 0) -> None:
+    def __init__(self, width: int, height: int, rows: int = 0, columns: int = 0, *, sequential: bool = False) -> None:
         self._width, self._height = width, height
         self._rows, self._columns = rows, columns
+        self._by_number = bool(rows and columns) and not sequential
         self._sources: list[int] = []
 
     @property
@@ -53,12 +55,17 @@ class Grid:
     def shape(self) -> tuple[int, int]:
         """Rows and columns now."""
         count = max(len(self._sources), 1)
-        if self._rows and self._columns:
+        if self._by_number:
             last = self._sources[-1] if self._sources else 0
             if last < self._rows * self._columns:
                 return self._rows, self._columns
             rows = math.isqrt(last + 1)
             return rows, math.ceil((last + 1) / rows)
+        if self._rows and self._columns:
+            more = 0
+            while (self._rows + more) * (self._columns + more) < count:
+                more += 1
+            return self._rows + more, self._columns + more
         columns = self._columns or math.ceil(count / self._rows if self._rows else math.sqrt(count))
         return self._rows or math.ceil(count / columns), columns
 
@@ -75,7 +82,7 @@ class Grid:
                 f"a picture of {self._width}x{self._height} has no room for {rows} rows of {columns} tiles; set width "
                 "and height to at least 2 pixels a tile"
             )
-        index = source if self._rows and self._columns else self._sources.index(source)
+        index = source if self._by_number else self._sources.index(source)
         return Area(index % columns * width, index // columns * height, width, height)
 
     def _places(self) -> dict[int, Area]:

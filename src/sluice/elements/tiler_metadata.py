@@ -13,9 +13,12 @@ from typing import NamedTuple
 
 from sluice.contract import infer_meta
 from sluice.contract.layout import layout
-from sluice.contract.metadata import ArrowParams, BatchMeta, DisplayMeta, FrameMeta, LineParams, ObjectMeta
+from sluice.contract.metadata import ArrowParams, BatchMeta, DisplayMeta, FrameMeta, LineParams, ObjectMeta, UserMeta
 from sluice.contract.provider import Provider, provider
 from sluice.elements.tiler_grid import Area
+
+# NvDsMetaCopyFunc: (user meta, NULL) to the copied data.
+_COPY = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class Mapping(NamedTuple):
@@ -143,6 +146,18 @@ class LastMetadata:
         frame.num_objects += copy.num_objects
         copy.num_objects = 0
         owner.remove_frame(batch.address, copy.address)
+
+
+def copy_batch_users(source: BatchMeta, target: BatchMeta) -> None:
+    """Copy the user metas of a batch itself to another batch, in their order; those that cannot be copied stay."""
+    owner = target.provider
+    for user in source.user_metas:
+        if not user.copy_func:
+            continue
+        copy = UserMeta(owner.acquire_user(target.address), target.lease, owner)
+        copy.meta_type, copy.copy_func, copy.release_func = user.meta_type, user.copy_func, user.release_func
+        copy.data = _COPY(user.copy_func)(user.address, None) or 0
+        owner.add_user_to_batch(target.address, copy.address)
 
 
 @cache
