@@ -37,6 +37,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+FORMS = ["decode", "nothing", "letterbox", "network", "model", "all", "article"]
 HERE = Path(__file__).resolve().parent
 
 NOTHING = """
@@ -83,8 +84,13 @@ def forms(arguments: argparse.Namespace, streams: int, folder: Path) -> dict[str
     nothing = folder / "nothing_model.py"
     nothing.write_text(NOTHING)
     options = f"decoder=yolo-end2end;max_detections=20;prepare={streams};compile={arguments.compile}"
-    yolo = infer(f"{HERE}/yolo26.py:Yolo26n", arguments.in_flight, f'confidence-threshold=0 model-options="{options}"')
-    behind = f"sluicetracker ! sluicemsgconv ! sluicemsgbroker location={folder}/messages.jsonl"
+    yolo = infer(
+        f"{HERE}/yolo26.py:Yolo26n", arguments.in_flight, f'confidence-threshold=0.0001 model-options="{options}"'
+    )
+    behind = (
+        "queue max-size-buffers=2 ! sluicetracker ! queue max-size-buffers=2 ! sluicemsgconv ! "
+        f"sluicemsgbroker location={folder}/messages.jsonl"
+    )
     return {
         "decode": decode_only(arguments.clip, streams),
         "nothing": with_mux(arguments.clip, streams, infer(f"{nothing}:Nothing", arguments.in_flight)),

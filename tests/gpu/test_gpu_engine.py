@@ -137,3 +137,16 @@ def test_memory_of_a_dropped_tensor_stays_until_its_stream_is_done(gpu, stream):
     while counters.live_tensors() != before and time.monotonic() < end:
         time.sleep(0.01)
     assert counters.live_tensors() == before
+
+
+def test_smaller_batches_are_padded_to_a_prepared_size(gpu):
+    module = Boxes().to(gpu)
+    runs = engine(gpu, module)
+    runs.prepare([5])
+    for count in (5, 1, 3):
+        batch = surfaces(count, gpu)
+        np.testing.assert_allclose(runs.begin(batch).finish().arrays[0], eager(module, batch, gpu), atol=1e-5)
+    assert list(runs._plans) == [5]
+    runs.begin(surfaces(7, gpu)).finish()
+    assert list(runs._plans) == [5, 8]
+    runs.close()

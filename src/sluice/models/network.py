@@ -83,8 +83,8 @@ class NetworkModel:
             `Preprocessing`; mean and std may be texts of three numbers, such as "0.485,0.456,0.406".
         cuda_graphs: for PyTorch's networks on a GPU and frames in its memory: run captured graphs.
         compile: for the same: compile the network with ``torch.compile``, which takes a minute for each batch size.
-        prepare: for the same: batch sizes to capture and compile while the model loads, such as "8,32"; others wait
-            when they first come.
+        prepare: for the same: batch sizes to capture and compile while the model loads, such as "8,32"; smaller batches
+            are padded to them, larger ones wait when they first come.
     """
 
     def __init__(

@@ -29,7 +29,9 @@ torch: Any = import_compiled("torch")
 log = logging.getLogger("sluice.models")
 
 SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128)
-"""Batch sizes that graphs are captured for; a batch between two of them is padded to the larger."""
+"""Batch sizes that graphs are captured for; a batch between two of them is padded to the larger.
+
+Sizes that were prepared go before these: what fits in one of them is padded to it."""
 WARM_UPS = 3
 """Runs before a capture: PyTorch's own rule, so that libraries have made their choices and workspaces."""
 
@@ -132,6 +134,7 @@ class Engine:
         self._writer = TableWriter(spec, device.index or 0)
         self._stream = torch.cuda.Stream(device)
         self._plans: dict[int, _Plan] = {}
+        self._prepared: list[int] = []
         self._free: list[_Slot] = []
 
     @property
@@ -150,7 +153,7 @@ class Engine:
         Raises:
             SurfaceError: a surface that the kernel cannot read.
         """
-        size = self._batch or next(size for size in SIZES if size >= len(surfaces))
+        size = self._size_for(len(surfaces))
         with torch.inference_mode(), torch.cuda.device(self.device), torch.cuda.stream(self._stream):
             plan = self._plans.get(size) or self._make_plan(size)
             slot = self._free.pop() if self._free else self._make_slot()
@@ -164,15 +167,19 @@ class Engine:
             slot.done.record(self._stream)
         return InFlight(self, slot, size, boxes)
 
+    def _size_for(self, frames: int) -> int:
+        return self._batch or next(size for size in (*self._prepared, *SIZES) if size >= frames)
+
     def give_back(self, slot: _Slot) -> None:
         """Let the next batch use a slot."""
         self._free.append(slot)
 
     def prepare(self, sizes: Sequence[int]) -> None:
-        """Make what batches of these numbers of frames need, so that the first of them does not wait."""
+        """Make what batches of these numbers of frames need, so that none of them, nor of fewer frames, waits."""
+        self._prepared = sorted(min(size, self.most) for size in sizes)
         with torch.inference_mode(), torch.cuda.device(self.device), torch.cuda.stream(self._stream):
-            for wanted in sizes:
-                size = self._batch or next(size for size in SIZES if size >= wanted)
+            for wanted in self._prepared:
+                size = self._size_for(wanted)
                 if size not in self._plans:
                     self._make_plan(size)
 
