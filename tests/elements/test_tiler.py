@@ -412,3 +412,24 @@ def test_user_metas_of_the_batch_go_on_in_order() -> None:
     ]
     assert len(after) == 2
     assert {user.data for user in after}.isdisjoint(user.data for user in before)
+
+
+def test_class_maps_of_the_sources_become_one_of_the_picture() -> None:
+    batch = batch_of({0: ("RGB", 100, 100), 1: ("RGB", 100, 100)})
+    left, right = BatchMeta.of(batch).frames
+    infer_meta.attach_segmentation(left, [[1, 2]], classes=3, unique_id=4)
+    infer_meta.attach_segmentation(right, [[3], [0]], classes=5, unique_id=4)
+    infer_meta.attach_segmentation(right, [[7]], classes=8, unique_id=6)
+    (sample,) = tiled("rows=1 columns=2 width=400 height=100", lambda: batch)
+    (frame,) = BatchMeta.of(sample.get_buffer()).frames
+    first, second = sorted(infer_meta.segmentations(frame), key=lambda found: found.component)
+    assert (first.component, first.classes, first.class_map.shape) == (4, 5, (50, 200))
+    assert (second.component, second.classes) == (6, 8)
+    # In cells of 2 x 2 pixels the frames of 100 x 100 lie in the middle of their tiles of 200 x 100.
+    expected = np.full((50, 200), -1)
+    expected[:, 25:50], expected[:, 50:75] = 1, 2
+    expected[:25, 125:175], expected[25:, 125:175] = 3, 0
+    assert (first.class_map == expected).all()
+    assert (second.class_map[:, 125:175] == 7).all()
+    assert (second.class_map[:, :125] == -1).all()
+    assert len(infer_meta.segmentations(right)) == 2, "the source's own stay"

@@ -20,7 +20,7 @@ from sluice.contract._infer_rows import (
     meta_type_of,
 )
 from sluice.contract.metadata import UserMeta
-from sluice.contract.user_meta import find
+from sluice.contract.user_meta import find, remove
 
 Floats = npt.NDArray[np.float32]
 
@@ -119,6 +119,18 @@ def segmentations(owner: Owner, *, probabilities: bool = True) -> list[Segmentat
         values = _floats(at, (classes, *shape)) if at and probabilities else None
         found.append(SegmentationMap(int(row["unique_id"]), classes, cells.reshape(shape).copy(), values))
     return found
+
+
+def take_segmentations(owner: Owner) -> list[SegmentationMap]:
+    """Copy the class maps on a frame or an object, without their probabilities, and remove them.
+
+    Raises:
+        StaleBufferError: the owner's lease has ended.
+    """
+    taken = segmentations(owner, probabilities=False)
+    for user in _found(owner, SEGMENTATION_META):
+        remove(owner, user)
+    return taken
 
 
 def outputs(owner: Owner) -> list[tuple[int, dict[str, npt.NDArray[Any]]]]:

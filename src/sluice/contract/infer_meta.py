@@ -34,6 +34,7 @@ from sluice.contract._infer_read import (
     map_keypoints,
     outputs,
     segmentations,
+    take_segmentations,
 )
 from sluice.contract._infer_rows import (
     DATA_TYPES,
@@ -74,6 +75,7 @@ __all__ = [
     "map_keypoints",
     "outputs",
     "segmentations",
+    "take_segmentations",
     "write_classifications",
 ]
 

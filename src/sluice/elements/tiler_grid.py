@@ -14,6 +14,16 @@ class Area(NamedTuple):
     width: int
     height: int
 
+    @property
+    def right(self) -> int:
+        """The first column behind it."""
+        return self.left + self.width
+
+    @property
+    def bottom(self) -> int:
+        """The first row below it."""
+        return self.top + self.height
+
 
 class Grid:
     """Rows and columns of equal tiles, as nvmultistreamtiler lays them out, for the sources known so far.

@@ -15,6 +15,7 @@ from sluice.contract import infer_meta
 from sluice.contract.layout import layout
 from sluice.contract.metadata import ArrowParams, BatchMeta, DisplayMeta, FrameMeta, LineParams, ObjectMeta, UserMeta
 from sluice.contract.provider import Provider, provider
+from sluice.elements.tiler_classes import TiledClasses
 from sluice.elements.tiler_grid import Area
 
 # NvDsMetaCopyFunc: (user meta, NULL) to the copied data.
@@ -28,11 +29,12 @@ class Mapping(NamedTuple):
     scale_y: float
     left: float
     top: float
+    area: Area
 
     @classmethod
     def between(cls, width: int, height: int, area: Area) -> "Mapping":
         """From a surface of this size to its area."""
-        return cls(area.width / width, area.height / height, area.left, area.top)
+        return cls(area.width / width, area.height / height, area.left, area.top, area)
 
     def box(self, box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
         """Map left, top, width, height."""
@@ -112,8 +114,10 @@ class LastMetadata:
         owner.add_frame(batch.address, owner.acquire_frame(batch.address))
         (frame,) = batch.frames
         shown = [self._kept[source] for source in sources if source in self._kept]
+        classes = TiledClasses(size)
         for kept in shown:
-            self._add(batch, frame, kept)
+            self._add(batch, frame, kept, classes)
+        classes.write(frame)
         frame.buf_pts, frame.frame_num = pts, self._frames & 0x7FFFFFFF
         frame.source_width, frame.source_height = frame.pipeline_width, frame.pipeline_height = size
         frame.num_surfaces_per_frame = 1
@@ -122,7 +126,7 @@ class LastMetadata:
         self._frames += 1
         return frame
 
-    def _add(self, batch: BatchMeta, frame: FrameMeta, kept: _Kept) -> None:
+    def _add(self, batch: BatchMeta, frame: FrameMeta, kept: _Kept, classes: TiledClasses) -> None:
         """Copy a kept frame into a frame of its own, map it, and hand its lists over to the frame of the picture."""
         owner = self._provider
         address = owner.acquire_frame(batch.address)
@@ -133,7 +137,8 @@ class LastMetadata:
         for item in objects:
             _map_object(item, kept.mapping)
         if copy.user_metas:
-            infer_meta.map_keypoints(copy, kept.mapping[:2], kept.mapping[2:])
+            infer_meta.map_keypoints(copy, kept.mapping[:2], kept.mapping[2:4])
+            classes.place(infer_meta.take_segmentations(copy), kept.mapping.area)
         for display in copy.display_metas:
             _map_display(display, kept.mapping)
         for child, parent in kept.parents:
@@ -183,7 +188,7 @@ def _map_object(item: ObjectMeta, mapping: Mapping) -> None:
     text = item.text
     text.x_offset, text.y_offset = mapping.point(text.x_offset, text.y_offset)
     if item.user_metas:
-        infer_meta.map_keypoints(item, mapping[:2], mapping[2:])
+        infer_meta.map_keypoints(item, mapping[:2], mapping[2:4])
 
 
 def _map_display(display: DisplayMeta, mapping: Mapping) -> None:
