@@ -85,9 +85,7 @@ class MetaFile:
         if wrong is not None:
             self._counters.mismatched += 1
             if not self._skips:
-                error = ContractError(wrong)
-                error.stream, error.frame = frame.pad_index, frame.frame_num  # type: ignore[attr-defined]
-                raise error
+                raise _placed(ContractError(wrong), frame)
         elif found is not None:
             apply_frame(frame, found)
 
@@ -99,3 +97,9 @@ class MetaFile:
         for meta_type in left_out.keys() - self._left_out.keys():
             self._warn(f"user metadata of type {meta_type} are left out: only their maker can read them")
         self._left_out.update(left_out)
+
+
+def _placed(error: ContractError, frame: FrameMeta) -> ContractError:
+    """Say of an error which frame it is about, for the element's message."""
+    error.stream, error.frame = frame.pad_index, frame.frame_num  # type: ignore[attr-defined]
+    return error
