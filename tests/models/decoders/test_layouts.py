@@ -55,6 +55,14 @@ def test_the_objects_of_a_layout(tmp_path, key):
 
 
 @pytest.mark.parametrize("key", LAYOUTS)
+def test_a_frame_without_objects(tmp_path, key):
+    layout = LAYOUTS[key]
+    found = infer(open_layout(tmp_path, layout, confidence=0.999), *size_of(layout))
+    assert len(found) == 0
+    assert found.xyxy.shape == (0, 4)
+
+
+@pytest.mark.parametrize("key", LAYOUTS)
 def test_a_layout_is_recognised_by_one_decoder_or_refused_with_those_to_name(tmp_path, key):
     layout = LAYOUTS[key]
     path = constant_network(tmp_path / "m.onnx", layout)

@@ -196,7 +196,7 @@ class NanodetPlusDecoder(Family):
         """See `Decoder.decode`."""
         output = outputs[0][index]
         rows, scores, class_ids = best_classes(output[:, : -self.SIDES], confidence)
-        sides = expected_bins(output[rows, -self.SIDES :].reshape(len(rows), 4, -1)) * self._strides[rows]
+        sides = expected_bins(output[rows, -self.SIDES :].reshape(len(rows), 4, self.SIDES // 4)) * self._strides[rows]
         return Raw(boxes_of(self._cells[rows] * self._strides[rows], sides), scores, class_ids)
 
 
