@@ -101,6 +101,8 @@ def inspect_model(path: str | Path, runtime: str = "auto") -> Inspection | Confi
 def _fragment(path: Path, runtime: str, head: Head) -> str:
     """The element with the properties that this model needs, as typed in a shell."""
     words = ["gst-launch-1.0 ... ! sluiceinfer", f"model={shlex.quote(str(path))}"]
+    if head.decoder == "embedding":  # of the objects that a detector before it found
+        words.append("process-mode=secondary unique-id=2")
     if runtime != "auto":
         words.append(f"runtime={runtime}")
     if not head.labels and head.verdicts[head.decoder or ""].classes > 1:
