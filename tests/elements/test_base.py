@@ -609,3 +609,20 @@ def test_a_traceback_survives_the_interpreters_own_fault_in_formatting_it(monkey
         trace = guard.format_trace(error)
     assert "ValueError: the fault of the model" in trace
     assert Path(__file__).name in trace
+
+
+def test_an_element_that_is_being_collected_posts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    posted = []
+    monkeypatch.setattr(guard, "post_error", lambda element, error: posted.append(str(error)))
+
+    @guarded(failure=False)
+    def callback(parent: Gst.Element) -> bool:
+        return bool(parent.of_the_subclass)
+
+    element = Gst.Bin()
+    element.of_another = True
+    assert callback(element) is False
+    assert len(posted) == 1
+    vars(element).clear()
+    assert callback(element) is False
+    assert len(posted) == 1

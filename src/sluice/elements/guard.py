@@ -77,7 +77,9 @@ def guarded(failure: Any) -> Callable[[Callable[Parameters, Result]], Callable[P
             except BaseException as error:
                 for argument in args:
                     if isinstance(argument, Gst.Element):
-                        post_error(argument, error)
+                        # Without attributes it is just being collected: what failed is its end, and nobody listens.
+                        if vars(argument):
+                            post_error(argument, error)
                         break
                 else:
                     Gst.error(f"{function.__qualname__}: {format_trace(error)}")
