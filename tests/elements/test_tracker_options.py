@@ -181,6 +181,20 @@ def test_frames_of_one_stream_in_one_batch_are_steps_in_their_order():
         assert [objects(buffer, frame).object_id.tolist() for frame in range(6)] == [[], [], [0], [0], [0], [0]]
 
 
+def test_frames_of_another_surface_type_are_left_alone():
+    with Feed("sluicetracker name=t tracking-surface-type=2") as feed:
+        for number in range(2):
+            buffer = make_buffer([Given([PERSON], stream=stream, number=number) for stream in range(3)])
+            with Lease() as lease:
+                for kind, frame in enumerate(BatchMeta.of(buffer, lease).frames):
+                    frame.surface_type = kind
+            feed.give([buffer])
+            del buffer
+            buffer = feed.sink.try_pull_sample(10 * Gst.SECOND).get_buffer()
+        assert [ids(buffer, frame) for frame in range(3)] == [[0], [UNTRACKED], [0]]
+        assert stats(feed)["frames"] == 4
+
+
 @pytest.mark.parametrize(
     "name",
     [

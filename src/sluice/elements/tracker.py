@@ -173,7 +173,12 @@ class SluiceTracker(InPlaceElement):
         nick="output-terminated-tracks",
         blurb="List the tracks that have ended, with all their frames (NVDS_TRACKER_TERMINATED_LIST_META)",
     )
-    tracking_surface_type = _accepted("tracking-surface-type", 0, "surfaces are tracked whatever their type")
+    tracking_surface_type = GObject.Property(
+        type=GObject.TYPE_UINT,
+        default=0,
+        nick="tracking-surface-type",
+        blurb="Frames of another of nvdewarper's surface types are left alone; those without a type never are",
+    )
     compute_hw = _accepted("compute-hw", 0, "no pixels are scaled")
     input_tensor_meta = _accepted("input-tensor-meta", False, "no pixels are tracked")
     tensor_meta_gie_id = _accepted("tensor-meta-gie-id", 0, "no pixels are tracked")

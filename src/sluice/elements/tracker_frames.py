@@ -39,6 +39,7 @@ class Policy:
         keep_unconfirmed: keep tracked classes' objects that belong to no confirmed track, without an id.
         show_ids: append the id to the object's text.
         max_targets: objects of a frame that are tracked at most; the rest counts as unconfirmed.
+        surface_type: frames of another of nvdewarper's surface types are left alone; those without a type never are.
         reid_component: the component whose embeddings count; 0 for the first on each object.
     """
 
@@ -46,6 +47,7 @@ class Policy:
     keep_unconfirmed: bool
     show_ids: bool
     max_targets: int | None = None
+    surface_type: int = 0
     reid_component: int = 0
 
 
@@ -119,7 +121,8 @@ class FrameTracking:
                     raise ContractError(
                         "the buffer carries no batch metadata; sluicemux or sluiceinfer must stand before sluicetracker"
                     )
-                for step in _steps(batch.frames):
+                wanted = (0, self.policy.surface_type)
+                for step in _steps([frame for frame in batch.frames if frame.surface_type in wanted]):
                     self._track_step(step, surfaces)
                 if self.lists is not None:
                     self.lists.attach(batch)

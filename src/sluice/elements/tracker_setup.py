@@ -64,6 +64,7 @@ def set_up(element: SluiceTracker, config_file: str) -> Setup:
         keep_unconfirmed=element.keep_unconfirmed,
         show_ids=element.display_tracking_id,
         max_targets=None if config is None else config.max_targets,
+        surface_type=element.tracking_surface_type,
         reid_component=element.reid_component_id,
     )
     global_ids = element.global_ids or bool(config is not None and config.unique_ids)

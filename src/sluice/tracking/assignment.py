@@ -164,7 +164,7 @@ def _solve(rows: Indices, columns: Indices, values: Floats, n_rows: int, n_colum
         matrix = worth[first : first + height * width].reshape(height, width)
         picked_rows, picked_columns = linear_sum_assignment(matrix, maximize=True)
         chosen.append(first + picked_rows * width + picked_columns)
-    picked = pair[np.concatenate(chosen)]
+    picked: Indices = pair[np.concatenate(chosen)]
     return picked[picked >= 0]
 
 

@@ -45,7 +45,8 @@ _SMALLEST_SIDE = 1e-3
 
 def take(tracks: Tracks, rows: npt.NDArray[Any]) -> Tracks:
     """Return a copy of some tracks, by indices or by a mask."""
-    return tracks.view(_BYTES)[rows].view(TRACK)
+    taken: Tracks = tracks.view(_BYTES)[rows].view(TRACK)
+    return taken
 
 
 def join(tracks: Tracks, more: Tracks) -> Tracks:
