@@ -74,14 +74,6 @@ class Detected:
         usable: npt.NDArray[np.bool_] = np.isfinite(self.boxes).all(axis=1) & (self.confidences >= minimum_confidence)
         return usable
 
-    def at(self, rows: npt.NDArray[np.intp]) -> Detected:
-        """Return some of the rows."""
-        labels = [self.labels[row] for row in rows.tolist()]
-        features = None if self.features is None else self.features[rows]
-        return Detected(
-            self.boxes[rows], self.confidences[rows], self.class_ids[rows], self.unique_ids[rows], labels, features
-        )
-
 
 @dataclass(frozen=True)
 class Predicted:
