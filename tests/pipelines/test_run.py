@@ -325,3 +325,19 @@ def test_objects_without_a_confirmed_track_are_counted_or_kept(tmp_path: Path) -
     assert counted[False] == (0, 9, set())
     assert counted[True] == (9, 0, {None})
     assert "--keep-unconfirmed" in str(Summary([], unconfirmed=9))
+
+
+@pytest.mark.parametrize(("arguments", "inferred"), [([], 4), (["--interval", "0"], 12), (["--interval", "5"], 2)])
+def test_a_configuration_file_as_the_model(data: Path, tmp_path: Path, arguments: list[str], inferred: int) -> None:
+    config, messages = tmp_path / "config.txt", tmp_path / "x.jsonl"
+    network = data / "models" / "yolo11n_256_coco80_int8_qdq.onnx"
+    config.write_text(
+        f"[property]\nonnx-file={network}\nnum-detected-classes=80\ncluster-mode=2\ninterval=2\n"
+        "parse-bbox-func-name=NvDsInferParseYolo\n"
+    )
+    run = ["run", SMALL, "--model", config, "--tracker", "none", "--messages", messages, *arguments]
+    done = sluice(*run)
+    assert done.returncode == 0, done.stderr
+    assert "runtime onnxruntime" in done.stdout
+    found = [json.loads(line)["inferred"] for line in messages.read_text().splitlines()]
+    assert (len(found), sum(found)) == (12, inferred)

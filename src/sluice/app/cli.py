@@ -84,7 +84,12 @@ def run(
     frames: Annotated[int | None, typer.Option(help="End each stream after so many frames.", min=1)] = None,
     confidence: Annotated[float | None, typer.Option(help="Least score of a detection.", min=0, max=1)] = None,
     classes: Annotated[str | None, typer.Option(help="Labels or class ids to keep, separated by commas.")] = None,
-    interval: Annotated[int, typer.Option(help="Batches without inference after each with it.", min=0)] = 0,
+    interval: Annotated[
+        int | None,
+        typer.Option(
+            help="Batches without inference after each with it; default: as a configuration file says, or 0.", min=0
+        ),
+    ] = None,
     runtime: Annotated[str, typer.Option(help="What executes a network; `sluice models` lists them.")] = "auto",
     device: Annotated[str, typer.Option(help="Where it is executed: auto, cpu, cuda, cuda:1, ...")] = "auto",
     model_option: Annotated[

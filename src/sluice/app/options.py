@@ -31,7 +31,7 @@ class Options:
     iou: float | None = None
     max_detections: int | None = None
     classes: Sequence[int | str] | None = None
-    interval: int = 0
+    interval: int | None = None
     runtime: str = "auto"
     device: str = "auto"
     model_options: Mapping[str, Any] | None = None

@@ -47,7 +47,7 @@ class Pipeline:
         iou: float | None = None,
         max_detections: int | None = None,
         classes: Sequence[int | str] | None = None,
-        interval: int = 0,
+        interval: int | None = None,
         runtime: str = "auto",
         device: str = "auto",
         model_options: Mapping[str, Any] | None = None,
@@ -74,7 +74,8 @@ class Pipeline:
             iou: overlap from which boxes of one class are merged, 0..1; None: the model's own.
             max_detections: most detections per frame.
             classes: labels or class ids to keep; None: all.
-            interval: batches passed without inference after each with it.
+            interval: batches passed without inference after each with it; None: as a configuration file of nvinfer
+                says, and 0 for any other model.
             runtime: what executes a network: "auto", "onnxruntime", ...
             device: where: "auto", "cpu", "cuda", "cuda:1", ...
             model_options: options of the model's own.
