@@ -1,8 +1,8 @@
-"""One scene with every kind of shape against stored pictures that a person has looked at.
+"""Two scenes with every kind of shape against stored pictures that a person has looked at.
 
 Tolerance: fonts and their hinting differ between distributions, so texts may differ (5 grey levels on average over the
 area of the texts); everywhere else at most 2 levels in any pixel.
-`python tests/drawing/test_golden.py` writes the pictures anew: look at them before keeping them.
+`python tests/drawing/test_golden.py [scene] [hidden]` writes the pictures anew: look at them before keeping them.
 """
 
 import sys
@@ -15,7 +15,19 @@ from pictures import Picture
 
 from sluice.contract.formats import Matrix
 from sluice.drawing.painter import Painter
-from sluice.drawing.shapes import Arrow, ArrowHead, Circle, Line, Mask, Overlay, Rectangle, Text
+from sluice.drawing.shapes import (
+    Arrow,
+    ArrowHead,
+    Circle,
+    ClassMap,
+    Line,
+    Mask,
+    Mosaic,
+    Overlay,
+    Rectangle,
+    Text,
+    Trail,
+)
 
 FOLDER = Path(__file__).parent / "golden"
 WIDTH, HEIGHT = 321, 241
@@ -52,24 +64,51 @@ def scene() -> Overlay:
     )
 
 
-def draw(pixel_format: str) -> np.ndarray:
-    """The scene as RGB, drawn in a format; YUV is limited-range BT.709."""
+def hidden_scene() -> Overlay:
+    """Class maps, mosaics and trails over what `scene` has drawn before."""
+    classes = np.full((8, 12), -1, np.int32)
+    classes[1:4, 1:5], classes[3:7, 4:9], classes[5:8, 8:12] = 15, 7, 2
+    classes[0, 0] = 0
+    heart = np.zeros((5, 5), np.float32)
+    heart[0, [1, 3]] = heart[1:3, :] = heart[3, 1:4] = heart[4, 2] = 0.9
+    return Overlay(
+        class_maps=[ClassMap(classes), ClassMap(np.array([[20]], np.int32), (270.0, 180.0, 41.0, 31.0))],
+        mosaics=[
+            Mosaic(5, 5, 71, 51),
+            Mosaic(221, 61, 200, 71),
+            Mosaic(120, 10, 80, 60, 30.0),
+            Mosaic(96, 56, 69, 69, 0.0, heart, 0.5),
+        ],
+        trails=[
+            Trail(tuple((20.0 + 8 * i, 150.0 + 30 * np.sin(i / 3)) for i in range(30)), 2, YELLOW),
+            Trail(((300.0, 230.0), (200.0, 230.0), (160.5, 190.5), (-40.0, 210.0)), 3, GREEN),
+            Trail(((10.0, 60.0), (10.0, 160.0)), 1, RED),
+        ],
+    )
+
+
+def draw(name: str, pixel_format: str) -> np.ndarray:
+    """A scene as RGB, drawn in a format; YUV is limited-range BT.709."""
     matrix = Matrix.RGB if pixel_format.startswith(("RGB", "BGR")) else Matrix.BT709
     picture = Picture(pixel_format, WIDTH, HEIGHT, matrix)
     picture.fill_gradient()
     Painter().draw(picture.canvas(), scene())
+    if name == "hidden":
+        Painter().draw(picture.canvas(), hidden_scene())
     return picture.rgb()
 
 
+@pytest.mark.parametrize("name", ["scene", "hidden"])
 @pytest.mark.parametrize("pixel_format", GOLDEN)
-def test_the_scene_is_the_stored_picture(pixel_format: str) -> None:
-    golden = cv2.imread(str(FOLDER / f"scene_{pixel_format}.png"))[:, :, ::-1].astype(int)
-    difference = np.abs(draw(pixel_format) - golden)
+def test_the_scene_is_the_stored_picture(name: str, pixel_format: str) -> None:
+    golden = cv2.imread(str(FOLDER / f"{name}_{pixel_format}.png"))[:, :, ::-1].astype(int)
+    difference = np.abs(draw(name, pixel_format) - golden)
     assert difference[TEXT_ROWS].mean() <= 5.0
     difference[TEXT_ROWS] = 0
     assert difference.max() <= 2
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or GOLDEN:
-        cv2.imwrite(str(FOLDER / f"scene_{name}.png"), draw(name)[:, :, ::-1])
+    for pixel_format in GOLDEN:
+        for name in sys.argv[1:] or ("scene", "hidden"):
+            cv2.imwrite(str(FOLDER / f"{name}_{pixel_format}.png"), draw(name, pixel_format)[:, :, ::-1])

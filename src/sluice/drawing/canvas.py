@@ -206,7 +206,8 @@ class Canvas:
             scale = np.array((1 << layout.shift_x, 1 << layout.shift_y))
             origin = np.array((left >> layout.shift_x, top >> layout.shift_y))
             places = np.rint(((points / scale - origin) - 0.5) * (1 << _FRACTION)).astype(np.int32)
-            thickness = max(width >> layout.shift_x, 1)
+            # Wide enough that no luma keeps the chroma of the picture below.
+            thickness = (width >> min(layout.shift_x, layout.shift_y)) + (1 if layout.shift_x else 0)
             drawn = np.ascontiguousarray(region)
             cv2.polylines(drawn, [places], False, value.tolist(), thickness, cv2.LINE_AA, _FRACTION)
             region[...] = drawn.reshape(region.shape)
