@@ -36,7 +36,7 @@ FILES = {
         "longest": None,
     },
 }
-# The values that NVIDIA's documentation gives for its sample files of these names.
+# One file for each of NVIDIA's algorithms, written here, with the keys that the mapping reads.
 WRITTEN = {
     "IOU": (
         "%YAML:1.0\nBaseConfig:\n  minDetectorConfidence: 0\nTargetManagement:\n  probationAge: 4\n"
