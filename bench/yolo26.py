@@ -30,8 +30,8 @@ class Yolo26n(torch.nn.Module):
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
         """Rows of left, top, right, bottom in pixels, score, class.
 
-        Random weights give boxes of no size, most of them in the padding: each is made at least 32 pixels wide and high,
-        and moved onto a 16:9 picture's part of the input.
+        Random weights give boxes of no size, most of them in the padding: each is made at least 32 pixels wide and
+        high, and moved onto a 16:9 picture's part of the input.
         """
         rows = self.network(pictures)
         one, two = rows[..., :2], rows[..., 2:4]
