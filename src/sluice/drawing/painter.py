@@ -187,8 +187,12 @@ def _class_map(canvas: Canvas, shown: ClassMap) -> None:
 def _trail(canvas: Canvas, trail: Trail) -> None:
     points = np.array([point for point in trail.points if all(map(math.isfinite, point))]).reshape(-1, 2)
     width = min(int(trail.width), MAX_BORDER_WIDTH)
+    points = points.clip(-_FARTHEST_POINT, _FARTHEST_POINT)
+    # A line for each frame in which something stood still would take as long as a way.
+    moved = np.rint(points[1:]) != np.rint(points[:-1])
+    points = points[np.append(True, moved.any(axis=1))] if len(points) else points
     if width > 0 and len(points) > 1:
-        canvas.polyline(points.clip(-_FARTHEST_POINT, _FARTHEST_POINT), width, (*to_bytes(trail.color)[:3], 255))
+        canvas.polyline(points, width, (*to_bytes(trail.color)[:3], 255))
 
 
 def _rotated(canvas: Canvas, box: Rectangle, corners: tuple[int, int, int, int], border: int) -> None:
