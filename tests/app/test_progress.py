@@ -35,7 +35,7 @@ def test_quiet_shows_nothing() -> None:
 
 
 def test_summary_is_ok_only_if_every_stream_ended_well(tmp_path: Path) -> None:
-    fine = StreamSummary("a.mp4", frames_in=3, frames_out=3, damaged=True, warnings=["damaged"])
+    fine = StreamSummary("a.mp4", frames_in=3, frames_out=3, damaged=True, warnings=["a gap"])
     failed = StreamSummary("b.mp4", errors=["b.mp4: no"])
     assert Summary([fine]).ok
     assert not Summary([fine, failed]).ok
@@ -44,5 +44,7 @@ def test_summary_is_ok_only_if_every_stream_ended_well(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "s.json").read_text())
     assert [stream["uri"] for stream in found["streams"]] == ["a.mp4", "b.mp4"]
     assert (found["fps"], found["model"]) == (12.5, "people")
-    assert "damaged; 1 warnings" in str(Summary([fine]))
+    assert "damaged; warning: a gap)" in str(Summary([fine]))
+    assert "warning: a gap, and 2 more)" in str(Summary([StreamSummary("a.mp4", warnings=["a gap", "b", "c"])]))
+    assert str(Summary([fine], errors=["it broke\nTraceback"])).endswith("\nerror: it broke")
     assert "failed: b.mp4: no" in str(Summary([failed]))

@@ -16,6 +16,7 @@ from sluice import errors
 from sluice.app.graph import Graph
 from sluice.app.gst import describe
 from sluice.app.options import Options
+from sluice.app.outputs import distinct_names
 from sluice.app.sources import Source, redact
 from sluice.app.summary import StreamSummary, Summary
 from sluice.contract.provider import provider
@@ -146,10 +147,11 @@ class Job:
     def progress(self) -> list[Progress]:
         """How far each stream is."""
         found = []
-        for index, source in enumerate(self._graph.sources):
+        names = distinct_names(source.source.name for source in self._graph.sources)  # as the videos are named
+        for index, (name, source) in enumerate(zip(names, self._graph.sources, strict=True)):
             state = "failed" if self._streams[index].failed else "ended" if source.ended else "running"
             frames = self._graph.collector.counts[index].frames
-            found.append(Progress(source.source.name, frames, source.fraction(self._graph.options.frames), state))
+            found.append(Progress(name, frames, source.fraction(self._graph.options.frames), state))
         return found
 
     # For the thread that listens

@@ -71,10 +71,10 @@ def output_paths(out: str | Path, sources: Iterable[Source], tile: bool) -> list
         return [out]
     if tile:
         return [folder / "tiled.mp4"]
-    return [folder / f"{name}.mp4" for name in _distinct(names)]
+    return [folder / f"{name}.mp4" for name in distinct_names(names)]
 
 
-def _distinct(names: Iterable[str]) -> list[str]:
+def distinct_names(names: Iterable[str]) -> list[str]:
     """Return names that are safe in a file system and differ: a, a-2, a-3, b."""
     taken: set[str] = set()
     result = []

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 from sluice.app.options import Options
 from sluice.app.outputs import check_distinct
@@ -50,7 +50,9 @@ def run(sources: list[str], *, summary_file: Path | None = None, quiet: bool = F
     status = status if status != OK or summary.ok else FAILED
     if summary_file is not None and not _write(summary, summary_file):
         status = status or FAILED
-    _report(summary, sys.stderr if str(options.get("messages")) == "-" else sys.stdout)
+    messages = options.get("messages")
+    files = [path for path in (messages, summary_file) if path is not None and Path(path).expanduser().is_file()]
+    _report(summary, files, sys.stderr if str(messages) == "-" else sys.stdout)
     return status
 
 
@@ -106,8 +108,9 @@ def _write(summary: Summary, path: Path) -> bool:
     return True
 
 
-def _report(summary: Summary, stream: Any) -> None:
+def _report(summary: Summary, files: list[Any], stream: TextIO) -> None:
+    """Print the summary and every file that the run wrote: the videos, then the others."""
     print(summary, file=stream)
-    written = [s.output for s in summary.streams if s.output and not s.failed] + summary.outputs
-    for path in written:
+    videos = [s.output for s in summary.streams if s.output and not s.failed] + summary.outputs
+    for path in videos + files:
         print(f"wrote {path}", file=stream)

@@ -109,12 +109,14 @@ class Summary:
                 "(--keep-unconfirmed keeps them, without an id)"
             )
         lines += [f"warning: {warning}" for warning in self.warnings]
-        return "\n".join(lines + [f"error: {error}" for error in self.errors])
+        # The first line alone: a traceback below it stands in the JSON, and on the terminal where it happened.
+        return "\n".join(lines + [f"error: {error.strip().splitlines()[0]}" for error in self.errors if error.strip()])
 
 
 def _remarks(stream: StreamSummary) -> str:
     remarks = [f"{stream.dropped} dropped"] if stream.dropped else []
     remarks += ["damaged"] if stream.damaged else []
-    remarks += [f"{len(stream.warnings)} warnings"] if stream.warnings else []
+    more = len(stream.warnings) - 1
+    remarks += [f"warning: {stream.warnings[0]}" + (f", and {more} more" if more else "")] if stream.warnings else []
     remarks += [f"failed: {stream.errors[0]}"] if stream.errors else []
     return f" ({'; '.join(remarks)})" if remarks else ""

@@ -63,7 +63,10 @@ class Spool:
                     f"the spool {str(path)!r} is in use, by another process or another element; "
                     "give each its own with spool=/path/of/another.db"
                 ) from error
-            raise ConfigurationError(f"the spool {str(path)!r} cannot be used: {error}") from error
+            raise ConfigurationError(
+                f"the spool {str(path)!r} cannot be used: {error}; name another with spool=/path/of/another.db, "
+                "choose the folder of all spools with XDG_STATE_HOME, or keep messages in memory alone with spool=none"
+            ) from error
 
     def _open(self, path: Path | None, fsync: bool) -> None:
         name = ":memory:" if path is None else str(path)
