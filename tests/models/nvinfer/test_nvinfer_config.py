@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields
 from pathlib import Path
 
@@ -229,6 +230,14 @@ def test_missing_and_unreadable_files(tmp_path):
     assert "is no YAML" in error_of(tmp_path, "property:\n\t- a: b\n", "config.yml")
     assert "right are groups of keys" in error_of(tmp_path, "- a\n- b\n", "config.yml")
     assert "is no key file" in error_of(tmp_path, "[property]\nonnx-file\n")
+
+
+def test_what_never_ends_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / "zero.txt").symlink_to("/dev/zero")
+    for name in ("pipe.txt", "zero.txt"):
+        with pytest.raises(ConfigurationError, match=rf"{name}': it is a pipe or a device"):
+            read_config(tmp_path / name)
 
 
 def test_yaml_without_a_bottom_is_refused(tmp_path):

@@ -15,6 +15,7 @@ from sluice.models.nvinfer.boxes import PARSERS
 from sluice.models.nvinfer.config import read_config
 from sluice.models.nvinfer.files import build_settings, network_file
 from sluice.models.nvinfer.functions import ANY, BOX_FUNCTIONS, DETECTNET, Outputs, box_parser
+from sluice.models.nvinfer.labels import read_label_lines
 from sluice.runtimes import NetworkInfo, TensorInfo
 
 
@@ -44,6 +45,13 @@ def both(tmp_path):
 def test_engines_are_named_as_nvinfer_names_them(tmp_path, lines, name):
     settings = build_settings(config_of(tmp_path, f"onnx-file=net.onnx\n{lines}"))
     assert settings.engine == tmp_path.resolve() / name
+
+
+@pytest.mark.parametrize("text", ["a;b\nc\n", "\ufeffa;b\nc", "a;b\r\nc\r\n", "a;b\rc\r"])
+def test_label_files_of_every_editor(tmp_path, text):
+    path = tmp_path / "labels.txt"
+    path.write_bytes(text.encode())
+    assert read_label_lines(path) == (("a", "b"), ("c",))
 
 
 def test_a_name_longer_than_any_files_is_no_file(tmp_path):

@@ -476,3 +476,18 @@ def test_rotated_boxes_keep_their_angle_and_are_suppressed_by_their_function(tmp
     turned = found[found.class_ids == 1]
     assert turned.angles.tolist() == pytest.approx([30], abs=1e-3)
     assert turned.xyxy[0].tolist() == pytest.approx([20, 26, 44, 38], abs=1e-3)
+
+
+def test_outputs_that_hold_fewer_frames_than_went_in_are_refused(tmp_path):
+    node = onnx_helper.make_node("Identity", ["row"], ["output0"])
+    shapes = tensor("images", ["batch", 3, 32, 32]), tensor("output0", ["batch", 1, 6])
+    save(tmp_path / "net.onnx", [node], [shapes[0]], [shapes[1]], row=np.array([[[4, 4, 28, 28, 0.9, 0]]], np.float32))
+    config = tmp_path / "config.txt"
+    config.write_text("[property]\nonnx-file=net.onnx\nbatch-size=2\nnum-detected-classes=1\ncluster-mode=4\n")
+    model = load_model(config, options={"decoder": "yolo-end2end"})
+    frame = Frame(from_rgb(np.zeros((32, 32, 3), np.uint8), "RGB"), stream=0, number=0, pts=0)
+    assert len(model.infer([frame])[0]) == 1
+    with pytest.raises(
+        ModelError, match=r"config\.txt: the outputs \[1, 1, 6\] hold nothing .* for frame 1 of the batch"
+    ):
+        model.infer([frame, frame])

@@ -71,6 +71,8 @@ def read_document(path: str | Path) -> Document:
     """
     path = Path(path)
     try:
+        if path.is_fifo() or path.is_char_device():  # reading would wait or go on for ever
+            raise ConfigurationError(f"cannot read the configuration file {str(path)!r}: it is a pipe or a device")
         text = path.read_bytes().decode("utf-8")
     except OSError as error:
         raise ConfigurationError(f"cannot read the configuration file {str(path)!r}: {error.strerror}") from error

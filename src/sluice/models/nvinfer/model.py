@@ -16,6 +16,7 @@ from sluice.models.decoders.base import Arrays
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.labels import read_labels
+from sluice.models.letterbox import Letterbox
 from sluice.models.network import run
 from sluice.models.nvinfer import labels as label_files
 from sluice.models.nvinfer.clustering import require
@@ -171,9 +172,21 @@ class NvinferModel:
             arrays = run(opened.network, self._writer.input[: opened.batch or len(part)])
             outputs = [arrays[number] for number in opened.chosen]
             for slot, (box, frame) in enumerate(zip(boxes, part, strict=True)):
-                result = opened.reader.read(outputs, slot, box, (frame.width, frame.height))
+                result = self._read(outputs, slot, box, frame)
                 results.append(self._with_raw_outputs(result, outputs, slot))
         return results
+
+    def _read(self, outputs: Arrays, slot: int, box: Letterbox, frame: Frame) -> Detections:
+        """What the outputs hold of one frame."""
+        reader = self._open().reader
+        try:
+            return reader.read(outputs, slot, box, (frame.width, frame.height))
+        except IndexError as error:  # such as a batch that the graph has fixed inside
+            shapes = ", ".join(str(list(array.shape)) for array in outputs)
+            raise ModelError(
+                f"{self.config.path}: the outputs {shapes} hold nothing that {reader.name} could read for frame {slot} "
+                f"of the batch ({error})"
+            ) from error
 
     def _prepare(self, network: Network, lines: label_files.Lines) -> _Opened:
         """Everything that depends on the network."""
