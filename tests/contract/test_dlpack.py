@@ -15,6 +15,7 @@ from surface_samples import ForeignBatch, frame_format, padded_frame, random_fra
 
 from sluice.contract import counters, gstref
 from sluice.contract.batching import make_batch
+from sluice.contract.dlpack import Hold, PlaneTensor
 from sluice.contract.formats import FORMATS, MemType
 from sluice.contract.surface import SurfaceBatch, SurfaceError, writable_batch
 
@@ -233,3 +234,37 @@ def test_the_deleter_needs_no_python(how):
     script = DELETER_WITHOUT_PYTHON.format(paths=sys.path, how=how)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.strip()) == (0, "released"), done.stderr
+
+
+def cuda_plane():
+    """A plane that says it is on a GPU; its pixels are never looked at here."""
+    buffer = Gst.Buffer.new()
+    hold = Hold(gstref.ref(gstref.address(buffer)))
+    return PlaneTensor(hold, 0x1000, (4, 4), (4, 1), on_cuda=True, device_id=0, writable=False)
+
+
+@pytest.mark.parametrize("stream", [None, 1, 2, -1, 0x7F0000001000])
+def test_memory_of_a_cuda_tensor_is_let_go_where_there_is_no_cuda(stream):
+    before = counters.live_tensors()
+    capsule = cuda_plane().__dlpack__(stream=stream)
+    assert counters.live_tensors() == before + 1
+    del capsule
+    assert counters.live_tensors() == before
+
+
+def test_stream_0_of_a_cuda_tensor_is_refused_as_ambiguous():
+    with pytest.raises(BufferError, match=r"stream 0 is ambiguous; right is 1"):
+        cuda_plane().__dlpack__(stream=0)
+
+
+def test_the_layout_key_tells_layouts_apart_and_not_addresses():
+    one, other = surface_of("NV12")[0], surface_of("NV12")[0]
+    assert one.layout_key == other.layout_key
+    assert one.address != other.address
+    assert [one.address + plane.offset for plane in one.planes] == [plane.address for plane in one.planes]
+    assert surface_of("I420")[0].layout_key != one.layout_key
+    assert surface_of("NV12", 35)[0].layout_key != one.layout_key
+    parts = [one.crop(0, 0, 4, 4), one.crop(2, 0, 4, 4), one.crop(0, 2, 4, 4), one.crop(0, 0, 4, 6), one]
+    assert len({part.layout_key for part in parts}) == len(parts)
+    for part in parts:
+        assert [part.address + plane.offset for plane in part.planes] == [plane.address for plane in part.planes]

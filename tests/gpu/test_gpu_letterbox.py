@@ -14,7 +14,7 @@ from sluice.contract.formats import Matrix, MemType
 from sluice.contract.surface import SurfaceError
 from sluice.errors import ConfigurationError
 from sluice.models.gpu.preprocess import check_spec, letterbox, new_input
-from sluice.models.gpu.table import ROW, TableWriter
+from sluice.models.gpu.table import MOST_KNOWN, ROW, TableWriter
 from sluice.models.letterbox import Letterbox
 from sluice.models.preprocess import Preprocessing, Preprocessor
 
@@ -173,6 +173,16 @@ def test_a_surface_on_another_gpu_is_refused_by_number(device):
     surface.gpu_id = 1
     with pytest.raises(SurfaceError, match=r"GPU 1 and the network on GPU 0.*cuda:1"):
         run([surface], SPEC, device)
+
+
+def test_layouts_are_not_remembered_without_end(device):
+    surface = DeviceSurface(noise("NV12", 8, 8), "NV12", device)
+    writer, table = TableWriter(SPEC, 0), np.zeros((1, ROW), np.int64)
+    for number in range(3 * MOST_KNOWN):
+        surface.layout_key = (number,)
+        writer.write(table, [surface])
+    assert len(writer._known) <= MOST_KNOWN
+    assert table[0, 0] == surface.address
 
 
 def test_area_interpolation_is_refused():

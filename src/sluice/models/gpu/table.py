@@ -34,6 +34,8 @@ WIDTH, HEIGHT, LEFT, TOP, BOX_WIDTH, BOX_HEIGHT, VALID = range(21, 28)
 # Places of the floats behind FLOATS: matrix row by row, then factor and offset of each channel, then the padding.
 FACTOR, OFFSET, PAD = 12, 15, 18
 
+MOST_KNOWN = 1024
+"""Layouts that are remembered; crops of moving objects have a new one for each."""
 LARGEST = 1 << 31
 """Bytes of a plane that the kernel's 32-bit arithmetic cannot address any more."""
 
@@ -102,6 +104,8 @@ class TableWriter:
             known = self._known.get(surface.layout_key)
             if known is None:
                 self._check(surface)
+                if len(self._known) >= MOST_KNOWN:
+                    self._known.clear()
                 known = self._known[surface.layout_key] = self._describe(surface)
             row, box = known
             table[place] = row
