@@ -69,6 +69,18 @@ def test_everything_at_once(data: Path, tmp_path: Path, bright: Path) -> None:
     assert "vpf_test: 96 frames" in done.stderr
 
 
+@pytest.mark.parametrize("wrong", [("--model", "missing.py"), ("--model", "none", "--tracker", "nosuch")])
+def test_a_run_that_cannot_start_leaves_the_files_of_an_earlier_one_alone(
+    tmp_path: Path, wrong: tuple[str, ...]
+) -> None:
+    earlier = {tmp_path / "test_ball.mp4": b"a video", tmp_path / "m.jsonl": b"messages"}
+    for path, content in earlier.items():
+        path.write_bytes(content)
+    done = sluice("run", SMALL, *wrong, "--out", tmp_path, "--messages", tmp_path / "m.jsonl")
+    assert done.returncode == 2, done.stderr
+    assert {path: path.read_bytes() for path in earlier} == earlier
+
+
 def test_a_network_file_says_what_executed_it(data: Path, tmp_path: Path) -> None:
     model, summary = data / "models" / "yolox_nano_416x416.onnx", tmp_path / "summary.json"
     image = data / "models" / "images" / "bus.jpg"

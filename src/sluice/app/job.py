@@ -108,7 +108,10 @@ class Job:
 
     def _start_elements(self) -> None:
         pipeline = self._graph.pipeline
-        if pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE:
+        # Those that may refuse their settings come first: the sinks empty an earlier run's files as they open them.
+        first = [element for element in (self._graph.infer, self._graph.tracker) if element is not None]
+        states = [(element, Gst.State.READY) for element in first] + [(pipeline, Gst.State.PLAYING)]
+        if any(element.set_state(state) == Gst.StateChangeReturn.FAILURE for element, state in states):
             message = pipeline.get_bus().timed_pop_filtered(0, Gst.MessageType.ERROR)
             if message is None:
                 raise SluiceError("the pipeline could not be started")

@@ -165,7 +165,7 @@ class Mp4Branch:
 
 def _check_writable(path: Path) -> None:
     try:
-        path.open("wb").close()
+        path.open("ab").close()  # an earlier run's file stays whole until this one begins
     except OSError as error:
         raise ConfigurationError(f"out: {str(path)!r} cannot be written: {error.strerror}") from error
 
