@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 REFERENCE := .venv-reference
 
-.PHONY: demo test test-gpu test-reference setup check bench clean
+.PHONY: demo test test-gpu test-reference setup check clean
 
 demo: setup
 	@$(BIN)/sluice run examples/data/pedestrians.mp4 examples/data/pedestrians.mp4 --model people \
