@@ -139,6 +139,25 @@ def test_a_stream_ends_before_the_others(watch: Callable[[str], Watch]) -> None:
     assert len(seen.outgoing[0]) == 5
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_a_stream_s_end_can_wait_for_the_pipeline_s(watch: Callable[[str], Watch], own: bool) -> None:
+    text = line([5, 40], outputs=[0, 1])
+    seen = watch(text.replace("sluicedemux name=d", f"sluicedemux name=d per-stream-eos={own}"))
+    ends: list[str] = []
+
+    def note(pad: Gst.Pad, info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:
+        if events.event_type(info.get_event()) == Gst.EventType.EOS:
+            ends.append(pad.get_name())
+        return Gst.PadProbeReturn.OK
+
+    demux = seen.pipeline.get_by_name("d")
+    for name in ("sink", "src_0"):
+        demux.get_static_pad(name).add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, note)
+    assert demux.get_property("per-stream-eos") == own
+    seen.run()
+    assert ends == (["src_0", "sink"] if own else ["sink", "src_0"])
+
+
 def eventually(condition: Callable[[], Any], seconds: float = 10) -> None:
     end = time.monotonic() + seconds
     while not condition():

@@ -34,6 +34,13 @@ _SWALLOWED = (
 )
 
 _GPROPERTIES: dict[str, tuple[Any, ...]] = {
+    "per-stream-eos": (
+        bool,
+        "EOS per stream",
+        "End a stream's pad when the stream ends; false: all pads when the pipeline ends",
+        True,
+        GObject.ParamFlags.READWRITE,
+    ),
     "stats": (
         Gst.Structure,
         "Statistics",
@@ -95,6 +102,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
         self._streams: dict[int, _Stream] = {}
         self._caps = Gst.Caps.new_empty()
         self._group = 0
+        self._per_stream_eos = True
         self._frames: Any = None
         _by_address[_address(self)] = self
 
@@ -114,7 +122,14 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
         self._frames = demux_frames
 
     @guarded(failure=None)
-    def do_get_property(self, _spec: GObject.ParamSpec) -> Gst.Structure:
+    def do_set_property(self, _spec: GObject.ParamSpec, value: bool) -> None:
+        self._per_stream_eos = value
+
+    @guarded(failure=None)
+    def do_get_property(self, spec: GObject.ParamSpec) -> bool | Gst.Structure:
+        return self._per_stream_eos if spec.name == "per-stream-eos" else self._stats()
+
+    def _stats(self) -> Gst.Structure:
         numbers = {}
         for number, stream in sorted(self._streams.items()):
             numbers[f"src_{number}-frames-out"] = stream.frames
@@ -253,7 +268,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
             stream.caps = Gst.Event.new_caps(event.caps or self._stream_caps(event))
         elif event.kind == events.STREAM_SEGMENT:
             stream.segment = Gst.Event.new_segment(event.segment)
-        elif event.kind in (events.STREAM_EOS, events.PAD_DELETED) and output is not None:
+        elif event.kind in (events.STREAM_EOS, events.PAD_DELETED) and output is not None and self._per_stream_eos:
             self._end(output, stream)
 
     def _start_event(self, stream_id: str) -> Gst.Event:

@@ -7,7 +7,7 @@ it draws on the whole. When sources come or go and the tiles change place, the p
 Imports gi and the standard library only; numpy, the contract and the pixel code are imported at NULL→READY.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import gi
 
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 SINK_CAPS = "video/x-raw(memory:SluiceSurface)"
 YUV_FORMATS, RGB_FORMATS = "I420, NV12", "RGBA, BGRA, RGBx, BGRx, RGB, BGR"
 SRC_CAPS = f"video/x-raw, format={{ {YUV_FORMATS}, {RGB_FORMATS} }}"
+
+
+def _accepted(name: str, default: int, why: str) -> Any:
+    """Return a property that nvmultistreamtiler has and that changes nothing here."""
+    blurb = f"Accepted for nvmultistreamtiler's sake, no effect: {why}"
+    return GObject.Property(type=GObject.TYPE_UINT, default=default, nick=name, blurb=blurb)
 
 
 class SluiceTiler(InPlaceElement):
@@ -95,12 +101,11 @@ class SluiceTiler(InPlaceElement):
         nick="keep-aspect-ratio",
         blurb="Keep the frames' shape, with black beside them; false: stretch them over the tile as nvmultistreamtiler",
     )
-    gpu_id = GObject.Property(
-        type=GObject.TYPE_UINT,
-        default=0,
-        nick="gpu-id",
-        blurb="Accepted for nvmultistreamtiler's sake, no effect: tiling is done on the processor",
-    )
+    gpu_id = _accepted("gpu-id", 0, "tiling is done on the processor")
+    buffer_pool_size = _accepted("buffer-pool-size", 5, "pictures are allocated as downstream proposes")
+    nvbuf_memory_type = _accepted("nvbuf-memory-type", 0, "pictures are in system memory")
+    compute_hw = _accepted("compute-hw", 0, "tiling is done on the processor")
+    interpolation_method = _accepted("interpolation-method", 0, "linear, and averages where frames shrink by half")
 
     def __init__(self) -> None:
         super().__init__()
