@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import cv2
 import numpy as np
 import pytest
@@ -9,8 +11,8 @@ from array_surfaces import ArraySurface, from_rgb, noise
 from onnx import helper as onnx_helper
 from tiny_networks import BOX, brightness_detector, save, tensor
 
-from sluice.contract.formats import Matrix
-from sluice.errors import ModelError
+from sluice.contract.formats import Matrix, MemType
+from sluice.errors import ConfigurationError, ModelError
 from sluice.models.decoders import DECODERS
 from sluice.models.frame import Frame
 from sluice.models.inspection import inspect_model
@@ -292,3 +294,34 @@ def test_inspection_says_what_why_and_why_not(data):
     assert "output1 float32 [1, 32, 80, 80]" in text
     assert "320x320 NCHW float32, RGB, aspect kept, centre, padded with 114" in text
     assert f"use     {found.fragment}" in text
+
+
+@pytest.fixture
+def network_on_gpu(tmp_path, monkeypatch):
+    """A network that says it is PyTorch's and on a GPU, where triton is not installed."""
+    model = NetworkModel(brightness_detector(tmp_path / "net.onnx"), confidence=0.0)
+    network = model._open_network()
+    network.on_device = SimpleNamespace(device=SimpleNamespace(type="cuda"))
+    monkeypatch.setattr(model, "_open_network", lambda: network)
+    monkeypatch.setattr("sluice.models.network.find_spec", lambda name: None)
+    model.load()
+    return model
+
+
+def test_without_triton_a_network_on_a_gpu_takes_frames_in_system_memory(network_on_gpu):
+    surface = noise("NV12", 64, 64)
+    surface.mem_type = MemType.SYSTEM
+    assert len(network_on_gpu.infer([frame_of(surface)])[0]) == 1
+
+
+def test_without_triton_frames_in_gpu_memory_are_refused_with_what_is_missing(network_on_gpu):
+    surface = noise("NV12", 64, 64)
+    surface.mem_type = MemType.CUDA_DEVICE
+    with pytest.raises(ConfigurationError, match=r"frames in GPU memory need triton.*pip install triton"):
+        network_on_gpu.infer([frame_of(surface)])
+
+
+@pytest.mark.parametrize("value", ["8,x", "0", "8;-1"])
+def test_batch_sizes_to_prepare_are_checked(tmp_path, value):
+    with pytest.raises(ConfigurationError, match="prepare is"):
+        NetworkModel(brightness_detector(tmp_path / "net.onnx"), prepare=value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +141,7 @@ class NetworkModel:
         self._prepared = _sizes(prepare)
         self._network: Network | None = None
         self._gpu: GpuPath | None = None
+        self._why_not_gpu = ""
 
     def load(self) -> None:
         """Open the file, recognise its head and allocate its input.
@@ -160,13 +162,18 @@ class NetworkModel:
             raise ConfigurationError(f"{self.path}: fit is 'crop', which cuts off what a segmentation has to cover")
         self._preprocessor = Preprocessor(spec, head.batch or 1)
         self._network = network
-        self._gpu = self._gpu_path(network, head, spec)
+        try:
+            self._gpu, self._why_not_gpu = self._gpu_path(network, head, spec), ""
+        except ConfigurationError as error:  # frames in system memory can do without
+            self._gpu, self._why_not_gpu = None, str(error)
 
     def _gpu_path(self, network: Network, head: Head, spec: Preprocessing) -> GpuPath | None:
         """What runs frames in GPU memory; None for networks that are not PyTorch's on a GPU, and other inputs."""
         module = getattr(network, "on_device", None)
         if module is None or module.device.type != "cuda" or len(head.info.inputs[0].shape) != 4:
             return None
+        if find_spec("triton") is None:
+            raise ConfigurationError("frames in GPU memory need triton, which is not installed: pip install triton")
         from sluice.models.gpu.heads import Choice
         from sluice.models.gpu.network import GpuPath
 
@@ -203,7 +210,11 @@ class NetworkModel:
     def begin(self, frames: list[Frame]) -> BegunBatch | None:
         """Begin what `infer` does without waiting for it; None where nothing would be gained, in system memory."""
         self._opened()
-        return self._gpu.begin(frames) if self._gpu is not None and self._gpu.takes(frames) else None
+        if self._gpu is not None:
+            return self._gpu.begin(frames) if self._gpu.takes(frames) else None
+        if self._why_not_gpu and any(frame.surface.mem_type.on_cuda for frame in frames):
+            raise ConfigurationError(f"{self.path}: {self._why_not_gpu}")
+        return None
 
     def infer(self, frames: list[Frame]) -> list[Detections]:
         """Detections of each frame, in its own pixels, clipped at its edges, best first."""

@@ -43,7 +43,8 @@ class Results:
     """What came back of one batch.
 
     Attributes:
-        arrays: one per result tensor, the frames first; only valid until the engine's next batch is begun.
+        arrays: one per result tensor, of the whole batch with its padding; only valid until the engine's next batch is
+            begun.
         boxes: how each frame lies in the network's input.
     """
 
@@ -95,8 +96,7 @@ class InFlight:
     def finish(self) -> Results:
         """Wait for the batch and return its results, once."""
         self._slot.done.synchronize()
-        count = len(self._boxes)
-        arrays = [tensor.numpy()[:count] for tensor in self._slot.results[self._size]]
+        arrays = [tensor.numpy() for tensor in self._slot.results[self._size]]
         self._engine.give_back(self._slot)
         return Results(arrays, self._boxes)
 
@@ -160,7 +160,7 @@ class Engine:
             boxes = self._writer.write(slot.rows[:size], surfaces)
             plan.table.copy_(slot.table[:size], non_blocking=True)
             outputs = plan.run()
-            if size not in slot.results:
+            if [result.shape for result in slot.results.get(size, ())] != [output.shape for output in outputs]:
                 slot.results[size] = [torch.empty(o.shape, dtype=o.dtype, pin_memory=True) for o in outputs]
             for result, output in zip(slot.results[size], outputs, strict=True):
                 result.copy_(output, non_blocking=True)

@@ -83,7 +83,7 @@ class GpuPath:
         """The detections of what was begun in one call; waits for it."""
         results = part.finish()
         if self.chooses:
-            return detections_of(results.arrays[0], results.boxes)
+            return detections_of(results.arrays[0][: len(results.boxes)], results.boxes)
         # Copied: decoders may keep parts of the outputs, whose memory the next batch is written to.
         arrays = [np.array(array, np.float32 if array.dtype.kind == "f" else array.dtype) for array in results.arrays]
         return [self._decode(arrays, index, box) for index, box in enumerate(results.boxes)]
