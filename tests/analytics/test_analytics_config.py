@@ -123,3 +123,5 @@ def test_what_is_wrong_is_named(read, text, message):
 def test_a_missing_file(tmp_path):
     with pytest.raises(ConfigurationError, match=r"nothing\.txt"):
         read_config(tmp_path / "nothing.txt")
+    with pytest.raises(ConfigurationError, match=r"/dev/zero cannot be read: it is a folder, device or pipe"):
+        read_config("/dev/zero")

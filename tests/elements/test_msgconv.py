@@ -97,6 +97,13 @@ def test_attributes_parents_and_user_values_are_told():
     assert message["objects"][0].keys() == {"label", "class_id", "confidence", "component", "box"}
 
 
+@pytest.mark.parametrize("text", ["1e999", '{"a": -1e400}', "NaN", "[" * 100_000])
+def test_user_texts_that_json_cannot_hold_are_told_as_texts(text):
+    with Feed("sluicemsgconv") as feed:
+        (message,) = told(push_with(feed, lambda b: user_meta.attach_text(b.frames[0], "TEST.A", text), Given()))
+    assert message["user"] == [text]
+
+
 def test_one_message_per_object_in_their_order():
     with Feed("sluicemsgconv per=object") as feed:
         found = told(feed.push(Given([PERSON, DOG])))

@@ -108,6 +108,9 @@ def test_what_is_not_known_is_told_with_the_nearest_that_is(written, text, words
         ("c.yml", "sensor0: [1, 2]\n", "sensor0 is not a map of plain values"),
         ("c.yml", "a: b: c\n", "is no YAML"),
         ("c.yml", "- a\n", "has no groups"),
+        ("c.yml", "sensor0:\n  id: " + "[" * 3000, "nested deeper"),
+        ("c.txt", "[place0]\nenable=1\nlocation=nan;0;0\n", "[place0] location=nan;0;0 is not of the form"),
+        ("c.txt", "[sensor0]\nenable=1\ncoordinate=0;1e999;0\n", "three numbers"),
         ("c.csv", "head\n0,CAM\n", "line 2: 2 columns; a row has 7"),
         ("c.txt", "[sensor0]\nenable=1\nid=\\q\n", "is no key file"),
     ],
@@ -123,6 +126,8 @@ def test_faults_are_refused_by_name(written, name, text, words):
 def test_files_that_cannot_be_read_are_named(tmp_path):
     with pytest.raises(ConfigurationError, match=r"nothing.txt' cannot be read: No such file"):
         read_configuration(tmp_path / "nothing.txt")
+    with pytest.raises(ConfigurationError, match=r"a folder, device or pipe"):
+        read_configuration(tmp_path)
     (tmp_path / "latin.txt").write_bytes(b"[sensor0]\nid=\xe9\n")
     with pytest.raises(ConfigurationError, match=r"latin.txt' is no UTF-8 text"):
         read_configuration(tmp_path / "latin.txt")

@@ -122,6 +122,9 @@ def test_what_differs_is_said(tmp_path):
         ("", "but: none"),
         ("BaseConfig:\n  minDetectorConfidence: high\n", "minDetectorConfidence in BaseConfig is 'high'; a number"),
         ("TargetManagement:\n  probationAge: 1.5\n", "probationAge is 1.5; a whole number would be right"),
+        ("TargetManagement:\n  probationAge: .inf\n", "probationAge in TargetManagement is inf; a number"),
+        ("TargetManagement:\n  probationAge: " + "9" * 5000, "is not YAML"),
+        ("BaseConfig: " + "[" * 3000, "nested deeper"),
         ("TargetManagement: 5\n", "TargetManagement is 5, not a group of keys"),
     ],
 )
@@ -134,3 +137,5 @@ def test_wrong_files_are_refused_by_name(tmp_path, text, words):
 def test_a_missing_file_is_named():
     with pytest.raises(ConfigurationError, match=r"ll-config-file none.yml cannot be read: No such file"):
         read_config("none.yml")
+    with pytest.raises(ConfigurationError, match=r"ll-config-file /dev/zero cannot be read: it is a folder, device"):
+        read_config("/dev/zero")

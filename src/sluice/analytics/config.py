@@ -142,6 +142,8 @@ def read_config(path: str | Path) -> AnalyticsConfig:
         ConfigurationError: the file cannot be read, or a group, key or value is wrong, by name.
     """
     path = Path(path)
+    if path.exists() and not path.is_file():
+        raise ConfigurationError(f"{path} cannot be read: it is a folder, device or pipe, not a file")
     parser = configparser.RawConfigParser(
         strict=False, delimiters=("=",), comment_prefixes=("#",), empty_lines_in_values=False, default_section=""
     )
@@ -149,7 +151,9 @@ def read_config(path: str | Path) -> AnalyticsConfig:
     try:
         with path.open(encoding="utf-8") as lines:
             parser.read_file(lines)
-    except (OSError, UnicodeDecodeError, configparser.Error) as error:
+    except OSError as error:
+        raise ConfigurationError(f"config-file {str(path)!r} cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, configparser.Error) as error:
         raise ConfigurationError(f"{path}: {error}") from error
     found: dict[int, StreamRules] = {}
     for name in parser.sections():

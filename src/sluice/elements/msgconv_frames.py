@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -257,10 +258,16 @@ def _user_values(owner: FrameMeta | ObjectMeta) -> list[Any]:
 
 def _json_or_text(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_number)
-    except ValueError:
+        return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    except (ValueError, RecursionError):
         return text
 
 
 def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    """Read a number; one beyond a double's range, such as 1e999, could not be written again."""
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)

@@ -7,6 +7,7 @@ own parser. A group such as ``[sensor0]`` counts only with ``enable=1``; its num
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -41,7 +42,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
 }
 """Keys by kind of group."""
 
-_GROUP = re.compile(r"(sensor|place|analytics)(\d+)")
+_GROUP = re.compile(r"(sensor|place|analytics)(\d{1,10})")
 _FORMS = {"location": "lat;lon;alt", "coordinate": "x;y;z"}
 _CSV_COLUMNS = 7
 _IGNORED_GROUPS = ("ds3d::datamap",)
@@ -116,6 +117,8 @@ def read_configuration(path: str | Path, *, csv: bool = True) -> Configuration:
             not of the right form; names the file, the group and the key.
     """
     path = Path(path)
+    if path.exists() and not path.is_file():
+        raise ConfigurationError(f"config {str(path)!r} cannot be read: it is a folder, device or pipe, not a file")
     try:
         text = path.read_bytes().decode("utf-8")
     except OSError as error:
@@ -154,6 +157,8 @@ def _yaml_groups(path: Path, text: str) -> list[tuple[str, Mapping[str, str]]]:
         root = yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.YAMLError as error:
         raise ConfigurationError(f"config {str(path)!r} is no YAML: {' '.join(str(error).split())}") from error
+    except RecursionError:
+        raise ConfigurationError(f"config {str(path)!r} is nested deeper than any configuration is") from None
     if root is None:
         return []
     if not isinstance(root, yaml.MappingNode):
@@ -207,6 +212,8 @@ def _triple(where: str, key: str, text: str) -> Triple:
     parts = text.rstrip().removesuffix(";").split(";")
     try:
         first, second, third = (float(part) for part in parts)
+        if not all(map(math.isfinite, (first, second, third))):
+            raise ValueError("JSON has no such number")
     except ValueError:
         raise ConfigurationError(f"{where} {key}={text} is not of the form {_FORMS[key]}: three numbers") from None
     return (first, second, third)

@@ -142,14 +142,19 @@ def _load(path: str) -> Mapping[str, Any]:
     """Return the file's groups; OpenCV's YAML has a first line that YAML has not."""
     import yaml
 
+    if Path(path).exists() and not Path(path).is_file():
+        raise ConfigurationError(f"ll-config-file {path} cannot be read: it is a folder, device or pipe, not a file")
     try:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
         lines = [line for line in text.splitlines() if not line.startswith("%YAML")]
         groups = yaml.safe_load("\n".join(lines))
     except OSError as error:
         raise ConfigurationError(f"ll-config-file {path} cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
+        # ValueError: a number or a date that Python cannot hold, such as one of 5,000 digits.
         raise ConfigurationError(f"ll-config-file {path} is not YAML: {error}") from error
+    except RecursionError:
+        raise ConfigurationError(f"ll-config-file {path} is nested deeper than any configuration is") from None
     if not isinstance(groups, dict) or not any(name in groups for name in _GROUPS):
         found = ", ".join(map(str, groups)) if isinstance(groups, dict) else "none"
         raise ConfigurationError(
@@ -178,7 +183,7 @@ class _Groups:
                 raise ConfigurationError(f"ll-config-file {self.path}: {group} is {values!r}, not a group of keys")
             if key in values:
                 value = values[key]
-                if isinstance(value, bool) or not isinstance(value, int | float):
+                if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                     raise ConfigurationError(
                         f"ll-config-file {self.path}: {key} in {group} is {value!r}; a number would be right"
                     )

@@ -123,6 +123,10 @@ def test_the_url_wins_over_the_file_and_the_property_over_both(config):
         (lambda: from_url("mqtt://a/t?tls-certfile=c"), "tls-certfile and tls-keyfile belong together"),
         (lambda: from_properties("kafka", "localhost", "t"), "conn-str is 'localhost'; it is host;port"),
         (lambda: from_properties("http", ""), "http needs an address: set location=https://host/path"),
+        (
+            lambda: from_properties("kafka", "a;1", "t", "/dev/zero"),
+            "'/dev/zero' cannot be read: it is a folder, device",
+        ),
         (lambda: from_properties("kafka", "a;1", "t", "/nonexistent"), "config '/nonexistent' cannot be read: No such"),
         (lambda: from_url("mqtt://a/t?version=4").transport(), "version is '4'; MQTT has 3.1.1 and 5"),
         (lambda: from_url("mqtt://a/t?qos=0").transport(), "qos is '0'; it is 1 or 2, since 0 acknowledges nothing"),

@@ -241,7 +241,10 @@ def _read_config(path: str, protocol: str) -> dict[str, str]:
         return {}
     parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=("#", ";"))
     try:
-        parser.read_string(Path(path).expanduser().read_text(encoding="utf-8"))
+        file = Path(path).expanduser()
+        if file.exists() and not file.is_file():
+            raise ConfigurationError(f"config {path!r} cannot be read: it is a folder, device or pipe, not a file")
+        parser.read_string(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"config {path!r} cannot be read: {error.strerror}") from error
     except (configparser.Error, UnicodeDecodeError) as error:
