@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from pictures import FORMATS, Picture
 
+from sluice.drawing.masks import mask_coverage
 from sluice.drawing.painter import Painter
 from sluice.drawing.shapes import Arrow, ArrowHead, Circle, Line, Mask, Overlay, Rectangle, Text
 
@@ -115,6 +116,17 @@ def test_a_mask_over_the_edge_shows_its_own_part() -> None:
     assert tuple(rgb[75, 75]) == (191, 64, 64)
     whole = drawn(Overlay(masks=[Mask(data, 0.5, 0, 0, 160, 160, RED)]), 200, 200)
     assert np.abs(rgb[:80, :80].astype(int) - whole[80:160, 80:160]).max() <= 1
+
+
+@pytest.mark.parametrize("box", [(3, 5, 83, 65), (0, 0, 7, 9), (10, 10, 12, 13)])
+def test_a_mask_is_the_same_whether_its_box_is_cut_off_or_not(box: tuple[int, int, int, int]) -> None:
+    data = np.random.default_rng(1).random((20, 30)).astype(np.float32)
+    left, top, right, bottom = box
+    whole = mask_coverage(data, 0.5, box, right, bottom).astype(int)
+    cut = mask_coverage(data, 0.5, box, right - 1, bottom).astype(int)
+    assert whole.shape == (bottom - top, right - left)
+    assert cut.shape == (bottom - top, right - left - 1)
+    assert (whole[:, : cut.shape[1]] == cut).all()
 
 
 def test_a_line_is_longer_by_half_its_width_at_both_ends() -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -24,13 +25,20 @@ def mask_coverage(
     if not columns.size or not rows.size:
         return np.zeros((0, 0), np.uint8)
     binary = (data > threshold).astype(np.float32) * MASK_ALPHA
+    if (columns.size, rows.size) == (right - left, bottom - top):
+        return _truncated(cv2.resize(binary, (right - left, bottom - top), interpolation=cv2.INTER_LINEAR))
     above, below, down = _neighbours(rows - top, bottom - top, data.shape[0])
     before, after, across = _neighbours(columns - left, right - left, data.shape[1])
     down = down[:, np.newaxis]
     stretched = binary[above] * (1.0 - down) + binary[below] * down
     stretched = stretched[:, before] * (1.0 - across) + stretched[:, after] * across
-    coverage: npt.NDArray[np.uint8] = stretched.astype(np.uint8)
-    return coverage
+    return _truncated(stretched)
+
+
+def _truncated(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Drop fractions, but not of a whole number that rounding has left just below it."""
+    whole: npt.NDArray[np.uint8] = (values + np.float32(1e-3)).astype(np.uint8)
+    return whole
 
 
 def nearest(
