@@ -84,6 +84,8 @@ def test_drawing_lies_on_top_of_what_is_hidden() -> None:
         Mosaic(10, 10, 0, 5),
         Mosaic(10, 10, -4, 5),
         Mosaic(500, 10, 4, 5),
+        Mosaic(1e30, 10, 4, 5, 45.0),
+        Mosaic(65536, 10, 4, 1e-40, 45.0),
         Mosaic(-INF, 10, 4, 5),
         Mosaic(10, 10, 8, 8, 0, np.full((2, 2), NAN, np.float32), 0.5),
     ],

@@ -82,3 +82,11 @@ def test_places_outside_the_picture_do_no_harm(pixel_format: str, far: float) ->
     trails = [Trail(((far, far), (5.0, 5.0), (far, 3.0))), Trail(((far, far), (far, far))), Trail(())]
     Painter().draw(picture.canvas(), Overlay(trails=trails))
     assert picture.padding_is_untouched()
+
+
+@pytest.mark.parametrize("pixel_format", FORMATS)
+@pytest.mark.parametrize("size", [(1, 1), (2, 1), (1, 3)])
+def test_pictures_of_a_few_pixels_can_be_drawn_on(pixel_format: str, size: tuple[int, int]) -> None:
+    picture = Picture(pixel_format, *size)
+    Painter().draw(picture.canvas(), Overlay(trails=[Trail(((-9.0, -9.0), (9.0, 9.0)), 3)]))
+    assert picture.padding_is_untouched()

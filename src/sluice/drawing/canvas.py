@@ -208,7 +208,7 @@ class Canvas:
             places = np.rint(((points / scale - origin) - 0.5) * (1 << _FRACTION)).astype(np.int32)
             # Wide enough that no luma keeps the chroma of the picture below.
             thickness = (width >> min(layout.shift_x, layout.shift_y)) + (1 if layout.shift_x else 0)
-            drawn = np.ascontiguousarray(region)
+            drawn = region.copy()  # ascontiguousarray leaves a single sample's strides as they are; OpenCV refuses them
             cv2.polylines(drawn, [places], False, value.tolist(), thickness, cv2.LINE_AA, _FRACTION)
             region[...] = drawn.reshape(region.shape)
 

@@ -160,6 +160,8 @@ def _mosaic(canvas: Canvas, mosaic: Mosaic) -> None:
     x, y = (min(max(value, -_FAR), _FAR) for value in (mosaic.left, mosaic.top))
     left, top = math.floor(x), math.floor(y)
     right, bottom = math.ceil(min(x + mosaic.width, _FAR)), math.ceil(min(y + mosaic.height, _FAR))
+    if left >= right or top >= bottom:  # thinner than a float can tell, or beyond what is far
+        return
     mask = mosaic.mask
     if math.isfinite(mosaic.rotation_angle) and abs(mosaic.rotation_angle) > _MIN_ROTATION:
         center = (left + right) / 2.0, (top + bottom) / 2.0
