@@ -268,6 +268,7 @@ def test_a_batch_without_metadata_is_named(tmp_path):
     [
         ("", "neither record-to nor replay-from"),
         ("replay-from=/nowhere.jsonl", "cannot be read"),
+        ("replay-from=/dev/zero", "a folder, device or pipe"),
         ("record-to=/nowhere/run.jsonl", "cannot be written"),
         ("record-to=/tmp/../tmp/x replay-from=/tmp/x", "are the same file"),
         ("record-to=/tmp/x on-mismatch=stop", "on-mismatch is 'stop'; there are error, skip"),

@@ -1,17 +1,19 @@
 """sluicetracker: fields written, streams apart, discontinuities, frames without inference, and what is refused."""
 
+import ctypes
 import gc
 
 import gi
 import numpy as np
 import pytest
 
-from elements.batch_feed import HEIGHT, NONE, WIDTH, Feed, Given, Gst, objects, texts
+from elements.batch_feed import HEIGHT, NONE, WIDTH, Feed, Given, Gst, make_buffer, objects, texts
 
 gi.require_version("GLib", "2.0")
 from gi.repository import GLib
 
 from sluice.contract import gstref
+from sluice.contract.layout import layout
 from sluice.contract.metadata import UNTRACKED, BatchMeta, Lease
 from sluice.elements import events
 from sluice.elements.tracker_setup import parse_class_ids
@@ -353,3 +355,22 @@ def test_elements_are_finalised_after_use(tmp_path):
     use()
     gc.collect()
     assert sorted(gone) == ["b", "c", "t"]
+
+
+@pytest.mark.parametrize("algorithm", ["sort", "bytetrack", "iou", "deepsort", "ocsort", "botsort", "cbiou", "mcbyte"])
+@pytest.mark.parametrize("member", ["rect_params.left", "rect_params.width", "confidence"])
+def test_no_number_that_another_library_wrote_ends_the_stream(algorithm, member):
+    with Feed(f"sluicetracker algorithm={algorithm} keep-unconfirmed=true") as feed:
+        for number, value in enumerate([np.inf, -np.inf, np.nan, 3e38, -3e38, 1e20, 0.0, -7.0]):
+            buffer = make_buffer([Given([PERSON, PERSON], number=number)])
+            with Lease() as lease:
+                item = BatchMeta.of(buffer, lease).frames[0].objects[0]
+                place = item.address + layout().offset(f"NvDsObjectMeta.{member}")
+                ctypes.c_float.from_address(place).value = value
+            held = [buffer]
+            del buffer
+            feed.give(held)
+            assert feed.sink.try_pull_sample(10 * Gst.SECOND) is not None, (value, feed.error())
+        for number in range(8, 12):
+            buffer = feed.push(Given([PERSON], number=number))
+    assert ids(buffer) != [UNTRACKED]

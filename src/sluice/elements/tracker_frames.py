@@ -30,6 +30,10 @@ FloatArray = npt.NDArray[np.float32]
 BoolArray = npt.NDArray[np.bool_]
 
 
+_FARTHEST = 1e6
+"""Pixels; no picture reaches so far, and the areas and squares of longer numbers leave the range of a float32."""
+
+
 @dataclass(frozen=True)
 class Policy:
     """Which objects are tracked and what becomes of the others.
@@ -174,6 +178,12 @@ class FrameTracking:
 
     def _rows(self, frame: FrameMeta, objects: bulk.Objects) -> Detected:
         confidences = objects.confidence
+        with np.errstate(invalid="ignore"):
+            hopeless = ~np.isfinite(confidences) | ~(np.abs(objects.boxes) <= _FARTHEST).all(axis=1)
+        if hopeless.any():
+            # They take part as nothing, since NaN is below every threshold.
+            confidences = confidences.copy()
+            confidences[hopeless] = np.nan
         most = self.policy.max_targets
         if most is not None and len(objects) > most:
             # nvtracker takes the first of the list, which are the last here; the others take part as nothing, since
@@ -282,9 +292,11 @@ def clip(
         The boxes that downstream uses, float32 [N, 4], and bool [N]: whether anything of the box is on the surface.
     """
     start = np.clip(boxes[:, :2], 0, size)
-    end = np.clip(boxes[:, :2] + boxes[:, 2:], 0, size)
+    with np.errstate(invalid="ignore", over="ignore"):  # boxes that are not finite are on no surface
+        far = boxes[:, :2] + boxes[:, 2:]
+    end = np.clip(far, 0, size)
     rotated = rotation != 0
-    inside = (boxes[:, :2] >= 0).all(axis=1) & (boxes[:, :2] + boxes[:, 2:] <= size).all(axis=1)
+    inside = (boxes[:, :2] >= 0).all(axis=1) & (far <= size).all(axis=1)
     clipped = np.concatenate([start, end - start], axis=1)
     # What is inside stays exactly as it was: left + width - left is not always width in floating point.
     clipped[rotated | inside] = boxes[rotated | inside]

@@ -24,6 +24,8 @@ class Recording:
         """
         self._path = Path(path)
         self._lines: dict[tuple[int, int], bytes] = {}
+        if self._path.exists() and not self._path.is_file():
+            raise ConfigurationError(f"the recording {self._path} is a folder, device or pipe, not a file")
         try:
             with self._path.open("rb") as lines:
                 self._check_head(lines.readline())

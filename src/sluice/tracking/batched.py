@@ -144,7 +144,8 @@ class BatchedTracker:
         minimum = self.settings.minimum_confidence
         ltwh = np.concatenate([rows.boxes for _, rows in frames]).reshape(-1, 4)
         # In float32, as the library gets them.
-        corners = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
+        with np.errstate(invalid="ignore", over="ignore"):
+            corners = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
         confidences = np.concatenate([rows.confidences for _, rows in frames]).astype(np.float32, copy=False)
         class_ids = np.concatenate([rows.class_ids for _, rows in frames]).astype(np.int32, copy=False)
         slots = np.concatenate([stream.slots_for(rows.class_ids) for stream, rows in frames]).astype(np.int32)
