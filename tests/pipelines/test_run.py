@@ -353,3 +353,20 @@ def test_a_configuration_file_as_the_model(data: Path, tmp_path: Path, arguments
     assert "runtime onnxruntime" in done.stdout
     found = [json.loads(line)["inferred"] for line in messages.read_text().splitlines()]
     assert (len(found), sum(found)) == (12, inferred)
+
+
+def test_masks_are_drawn(tmp_path: Path) -> None:
+    model = tmp_path / "masked.py"
+    model.write_text(
+        "import numpy as np, sluice\n"
+        "def masked(frames):\n"
+        "    return [sluice.Detections(xyxy=[[40, 40, 200, 200]], scores=[0.9], class_ids=[0],\n"
+        "                              box_masks=[np.ones((8, 8), np.float32)]) for _ in frames]\n"
+    )
+    out = tmp_path / "out.mp4"
+    with Pipeline(["test:black?frames=3"], model=f"{model}:masked", tracker="none", out=out) as pipeline:
+        pipeline.run()
+    read, picture = cv2.VideoCapture(str(out)).read()
+    assert read
+    inside, outside = picture[120, 120], picture[220, 260]
+    assert int(inside[2]) > int(outside[2]) + 60, "half of the border's red"

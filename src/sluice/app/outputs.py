@@ -140,7 +140,7 @@ class Mp4Branch:
         sink = make_element("filesink", location=str(path), sync=False)
         sink.set_property("async", False)  # a stream that never comes must not keep the others from playing
         self.bin = Gst.Bin.new(name)
-        drawing = [entry, make_element("sluiceosd"), make_element("videoconvert")]
+        drawing = [entry, make_element("sluiceosd", display_mask=True), make_element("videoconvert")]
         fitting = [make_element("videoscale", add_borders=True), scaled, border, even]
         add_chain(self.bin, *drawing, *fitting, encoding, parsing)
         add_chain(self.bin, muxer, sink)
