@@ -184,9 +184,9 @@ def test_interruption_finishes_the_file(number: signal.Signals, status: int, tmp
     command = ["run", "test:ball?live=1&size=64x48", "--model", "none", "--out", out, "--summary", summary]
     child = subprocess.Popen([*SLUICE, *map(str, command)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 20
-    while not out.exists() and time.monotonic() < deadline:
+    while not (out.exists() and out.stat().st_size) and time.monotonic() < deadline:  # the first frame is written
         time.sleep(0.1)
-    time.sleep(2)
+    time.sleep(1)
     begun = time.monotonic()
     child.send_signal(number)
     child.communicate(timeout=10)
