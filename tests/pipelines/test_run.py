@@ -180,11 +180,12 @@ def test_options_and_device_reach_the_network(data: Path, arguments: list[str], 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interruption_finishes_the_file(number: signal.Signals, status: int, tmp_path: Path) -> None:
-    out, summary = tmp_path / "x.mp4", tmp_path / "summary.json"
+    out, summary, told = tmp_path / "x.mp4", tmp_path / "summary.json", tmp_path / "messages.jsonl"
     command = ["run", "test:ball?live=1&size=64x48", "--model", "none", "--out", out, "--summary", summary]
+    command += ["--messages", told]
     child = subprocess.Popen([*SLUICE, *map(str, command)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 20
-    while not (out.exists() and out.stat().st_size) and time.monotonic() < deadline:  # the first frame is written
+    while not (told.exists() and told.stat().st_size) and time.monotonic() < deadline:  # a frame has come through
         time.sleep(0.1)
     time.sleep(1)
     begun = time.monotonic()
