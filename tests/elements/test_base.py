@@ -611,6 +611,19 @@ def test_a_traceback_survives_the_interpreters_own_fault_in_formatting_it(monkey
     assert Path(__file__).name in trace
 
 
+@pytest.mark.parametrize("text", ["caf\udce9.onnx", "a\0b"])
+def test_texts_that_no_message_can_hold_are_posted_readably(text: str) -> None:
+    element, bus = Gst.Bin(), Gst.Bus()
+    element.set_bus(bus)
+    try:
+        raise ValueError(text)
+    except ValueError as error:
+        guard.post_error(element, error)
+    message = bus.pop_filtered(Gst.MessageType.ERROR)
+    assert message is not None
+    assert message.parse_error()[0].message in (r"ValueError: caf\udce9.onnx", r"ValueError: a\x00b")
+
+
 def test_an_element_that_is_being_collected_posts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     posted = []
     monkeypatch.setattr(guard, "post_error", lambda element, error: posted.append(str(error)))

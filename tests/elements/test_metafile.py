@@ -1,6 +1,7 @@
 """sluicemetafile: what is recorded comes back, field by field; other videos and broken files are named."""
 
 import json
+import re
 import threading
 from collections import Counter
 
@@ -295,6 +296,33 @@ def test_a_file_that_is_no_recording(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(ConfigurationError, match=message):
         Recording(path)
+
+
+@pytest.mark.parametrize(
+    ("found", "right"),
+    [
+        (r'"confidence":[\d.]+', '"confidence":[]'),
+        (r'"class_id":\d+', '"class_id":1e999'),
+        (r'"label":"\w+"', '"label":7'),
+        (r'"box":\[[^]]*\]', '"box":[1]'),
+        (r'"size":\[[^]]*\]', '"size":null'),
+        (r'"pts":\d+', '"pts":"\\ud800"'),
+        (r'"inferred":\w+', '"inferred":,'),
+    ],
+)
+def test_a_changed_recording_is_named_with_the_frame(tmp_path, found, right):
+    path = tmp_path / "run.jsonl"
+    with Feed(f"sluicemetafile record-to={path}") as feed:
+        feed.push(Given([[10.0, 8.0, 20.0, 30.0, 0.875]], number=5, pts=7))
+        feed.end()
+    text, changes = re.subn(found, right.replace("\\", "\\\\"), path.read_text(), count=1)
+    assert changes == 1
+    path.write_text(text)
+    with Feed(f"sluicemetafile replay-from={path}") as feed:
+        feed.send(Given(number=5, pts=7))
+        error = feed.error(10)
+    assert error.startswith("stream 0, frame 5: ")
+    assert "recording" in error
 
 
 class SlowFile:

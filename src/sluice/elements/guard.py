@@ -42,14 +42,19 @@ def post_error(
     frame = getattr(error, "frame", None) if frame is None else frame
     place = [f"{name} {value}" for name, value in (("stream", stream), ("frame", frame)) if value is not None]
     reason = str(error) if isinstance(error, SluiceError) else f"{type(error).__name__}: {error}"
-    text = f"{', '.join(place)}: {reason}" if place else reason
-    trace = format_trace(error)
+    text = _printable(f"{', '.join(place)}: {reason}" if place else reason)
+    trace = _printable(format_trace(error))
     if isinstance(error, ConfigurationError):
         gerror = GLib.Error.new_literal(Gst.LibraryError.quark(), text, int(Gst.LibraryError.SETTINGS))
     else:
         gerror = GLib.Error.new_literal(Gst.StreamError.quark(), text, int(Gst.StreamError.FAILED))
     message = Gst.Message.new_error_with_details(element, gerror, trace, _details(error, stream, frame))
     element.post_message(message)
+
+
+def _printable(text: str) -> str:
+    """Return a text as a message can carry it: file names and models' texts may hold lone surrogates and NUL."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 
 
 def _details(error: BaseException, stream: int | None, frame: int | None) -> Gst.Structure:

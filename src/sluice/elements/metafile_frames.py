@@ -1,5 +1,6 @@
 """What ``sluicemetafile`` does with a buffer's frames."""
 
+import zlib
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,18 @@ from sluice.elements.infer_frames import BatchReader
 from sluice.elements.surface_sizes import SurfaceSizes
 from sluice.errors import ContractError
 from sluice.recording import Recording, RecordingWriter, apply_frame, read_frame
+
+# What reading a changed file comes to: no JSON, another kind of value, a member that is missing, a number too large.
+_DAMAGE = (
+    ContractError,
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    zlib.error,
+)
 
 
 @dataclass
@@ -80,14 +93,18 @@ class MetaFile:
         return zip(frames, self._sizes.of(buffer, [frame.batch_id for frame in frames]), strict=True)
 
     def _replay(self, recording: Recording, frame: FrameMeta, size: tuple[int, int]) -> None:
-        found = recording.find(frame.pad_index, frame.frame_num)
-        wrong = recording.mismatch(found, frame.buf_pts, size)
+        try:
+            found = recording.find(frame.pad_index, frame.frame_num)
+            wrong = recording.mismatch(found, frame.buf_pts, size)
+            if wrong is None and found is not None:
+                apply_frame(frame, found)
+        except _DAMAGE as error:
+            text = f"the recording is damaged, this frame of it cannot be written ({type(error).__name__}: {error})"
+            raise _placed(ContractError(text), frame) from error
         if wrong is not None:
             self._counters.mismatched += 1
             if not self._skips:
                 raise _placed(ContractError(wrong), frame)
-        elif found is not None:
-            apply_frame(frame, found)
 
     def _record(self, writer: RecordingWriter, frame: FrameMeta, size: tuple[int, int]) -> None:
         left_out: Tally[int] = Tally()
