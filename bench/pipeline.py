@@ -1,7 +1,7 @@
 """The main job on one machine beside the loop that people write by hand, and what it costs.
 
 Both decode a clip, run the same YOLOX network on ONNX Runtime, and track: `sluice.Pipeline` with `sluicetracker`, and a
-loop of OpenCV's VideoCapture, ONNX Runtime, NMS and the ByteTrack of trackers. Each runs in a process of its own; frames
+loop of OpenCV, ONNX Runtime, NMS and the ByteTrack of trackers. Each runs in a process of its own; frames
 per second are those of the whole run but its first second of loading, and memory is the process's peak resident set.
 
     python bench/pipeline.py CLIP.mp4 yolox_nano_416x416.onnx --streams 1 4
