@@ -155,7 +155,8 @@ def test_a_stream_s_end_can_wait_for_the_pipeline_s(watch: Callable[[str], Watch
         demux.get_static_pad(name).add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, note)
     assert demux.get_property("per-stream-eos") == own
     seen.run()
-    assert ends == (["src_0", "sink"] if own else ["sink", "src_0"])
+    # With ends of their own, all streams have ended, and the run with them, before the batches' end arrives.
+    assert ends[0] == ("src_0" if own else "sink")
 
 
 def eventually(condition: Callable[[], Any], seconds: float = 10) -> None:
