@@ -300,6 +300,10 @@ def test_an_alias_sets_the_model(alias):
     [
         ("", "model is not set"),
         ("model=/nowhere/net.onnx", "/nowhere/net.onnx"),
+        (
+            "model=none model-options=size=3;x=y",
+            "model-options has size, x, and model is 'none', which takes no options",
+        ),
         ("model=none on-error=ignore", "on-error is 'ignore'; it can be 'fail' or 'skip'"),
         (f"{model('Whole')} classes=cat", "has no class 'cat'"),
         (f"{model('Missing')}", "Missing"),
@@ -403,6 +407,30 @@ def test_stats_count():
     }
     assert 80 <= done.stats["model-ms-mean"] <= done.stats["model-ms-max"]
     assert done.stats["model"].endswith("infer_models.py:Slow")
+
+
+def test_what_need_not_end_a_stream_is_told_once():
+    done = run(line(model("Hinting")))
+    assert [frame.infer_done for frame in done.frames] == [True] * 10
+    texts = [text for text, _ in done.warnings]
+    assert len(texts) == 2
+    assert "begin() raised RuntimeError: no queue; infer() is called in its place" in texts[0]
+    assert "in begin" in done.warnings[0][1]
+    assert "the model found class 7, which has no label: there are 2, for the classes 0 to 1" in texts[1]
+
+
+def test_a_flood_of_detections_is_cut_named_and_counted():
+    done = run(line(model("Flood"), n=2))
+    assert [len(frame.objects) for frame in done.frames] == [10_000] * 2
+    assert {found.class_id for found in done.frames[0].objects} == {1}  # the better half
+    assert done.stats["cut"] == 2 * 10_000
+    [(text, _)] = done.warnings
+    assert "the model gave 20000 detections for one frame; the 10000 best are attached" in text
+
+
+def test_a_flood_that_was_asked_for_is_not_cut():
+    done = run(line(f"{model('Flood')} max-detections=20000", n=1))
+    assert (len(done.frames[0].objects), done.stats["cut"], done.warnings) == (20_000, 0, [])
 
 
 def test_stats_begin_anew_with_each_start():

@@ -354,6 +354,65 @@ def test_a_region_outside_the_picture_is_refused_by_name():
     assert "stream 0 lies outside its picture of 64x48" in error
 
 
+def roi_update(stream, *boxes):
+    fields = {
+        f"{side}_{i}": value
+        for i, box in enumerate(boxes)
+        for side, value in zip(("left", "top", "width", "height"), box, strict=True)
+    }
+    return events.control_event(events.ROI_UPDATE, stream_id=stream, roi__count=len(boxes), **fields)
+
+
+def test_an_event_changes_a_streams_regions_from_the_next_buffer_on(calls):
+    with regions("0=0;0;32;48") as cascade:
+        cascade.run([], [])
+        cascade.event(roi_update("1", (10, 20, 8, 6), (20, 20, 8, 6)))
+        cascade.run([], [], number=1)
+        cascade.event(roi_update("0"))  # none: the whole frame again
+        cascade.event(events.stream_start(1, "cam1"))
+        cascade.event(roi_update("cam1", (0, 0, 4, 4)))
+        cascade.run([], [], number=2)
+    assert [[(call[0], call[2], call[3]) for call in batch] for batch in calls] == [
+        [(0, (0, 0), (32, 48)), (1, (0, 0), (WIDTH, HEIGHT))],
+        [(0, (0, 0), (32, 48)), (1, (10, 20), (8, 6)), (1, (20, 20), (8, 6))],
+        [(0, (0, 0), (WIDTH, HEIGHT)), (1, (0, 0), (4, 4))],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (
+            roi_update("0", (60, 0, 100, 10), (64, 0, 10, 10)),
+            "lies outside its picture of 64x48; the regions before go on",
+        ),
+        (roi_update("nobody", (0, 0, 9, 9)), "there is no stream 'nobody'"),
+        (events.control_event(events.ROI_UPDATE, stream_id="0"), "nv-roi-update has no field roi-count"),
+        (events.control_event(events.ROI_UPDATE, stream_id="0", roi__count=1, left_0=3), "has no field top_0"),
+        (roi_update("0", (0, 0, 0, 10)), "right are left, top from 0 and sizes from 1"),
+    ],
+    ids=["outside", "stream", "count", "field", "size"],
+)
+def test_wrong_regions_of_an_event_are_refused_and_the_streams_go_on(calls, event, text):
+    with regions("0=0;0;32;48") as cascade:
+        cascade.event(event)
+        cascade.run([])
+        warning = cascade.message(Gst.MessageType.WARNING)
+        cascade.run([], number=1)
+    assert warning is not None
+    assert text in warning.parse_warning()[0].message
+    assert [batch[0][2:4] for batch in calls] == [((0, 0), (32, 48))] * 2
+
+
+def test_regions_are_nothing_for_a_secondary_element(calls):
+    with Cascade("Brightness") as cascade:
+        cascade.event(roi_update("0", (0, 0, 9, 9)))
+        buffer = cascade.run([CAR])
+        warning = cascade.message(Gst.MessageType.WARNING)
+    assert "process-mode is secondary; the regions stay as they are" in warning.parse_warning()[0].message
+    assert levels(buffer) == [40]
+
+
 def test_wrong_properties_are_refused_at_start():
     feed = Cascade("Parts", 'roi-params="0=1;2;3"', mode="")
     assert feed.pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE

@@ -73,6 +73,8 @@ WRONG = {
     "masks has dtype uint8": {"masks": np.zeros((3, 10, 20), np.uint8)},
     "keypoints has shape [3, 17, 4]": {"keypoints": np.zeros((3, 17, 4))},
     "embeddings has shape [3]": {"embeddings": np.zeros(3)},
+    "embeddings has shape [3, 0]; right is at least one number per box": {"embeddings": np.zeros((3, 0))},
+    "keypoints has shape [3, 0, 3]; right is at least one key point per box": {"keypoints": np.zeros((3, 0, 3))},
     "labels has 2 items; right are 3": {"labels": ["a", "b"]},
     "labels is a str": {"labels": "abc"},
     "labels[1] is a int": {"labels": ["a", 1, None]},

@@ -28,10 +28,12 @@ from sluice.elements.infer_properties import (
 from sluice.elements.infer_property import Change
 from sluice.elements.infer_state import IntervalCounter, RateLimit, Stats
 from sluice.elements.infer_swap import SwappingElement
-from sluice.errors import format_trace
+from sluice.errors import ConfigurationError, format_trace
 
 if TYPE_CHECKING:
-    from sluice.elements.infer_calls import Results
+    from collections.abc import Iterable
+
+    from sluice.elements.infer_calls import Remark, Results
     from sluice.elements.infer_feed import Feed
     from sluice.elements.infer_frames import BatchReader
     from sluice.models.raw_files import RawFiles
@@ -68,6 +70,7 @@ class SluiceInfer(SwappingElement):
         super().__init__()
         self._counter = IntervalCounter()
         self._warnings = RateLimit()
+        self._told: set[tuple[str, str]] = set()  # kind of remark, and model
         self._stats = Stats()
         self._frame_number = 0
         self._reader: BatchReader | None = None
@@ -107,7 +110,7 @@ class SluiceInfer(SwappingElement):
         counted = self._stats.snapshot()
         structure = Gst.Structure.new_empty("sluiceinfer-stats")
         structure.set_value("model", self._values["model"] or self._values["config-file-path"] or "")
-        for name in ("batches", "frames", "inferred", "skipped", "errors", "objects"):
+        for name in ("batches", "frames", "inferred", "skipped", "errors", "objects", "cut"):
             structure.set_value(name, GObject.Value(GObject.TYPE_UINT64, getattr(counted, name)))
         structure.set_value("model-ms-mean", counted.model_ms_mean)
         structure.set_value("model-ms-max", counted.model_ms_max)
@@ -121,10 +124,14 @@ class SluiceInfer(SwappingElement):
 
         self._values = with_configuration(self._values, self._given)
         settings = Settings.from_values(self._values)
+        if settings.model == "none" and settings.options:
+            keys = ", ".join(key for key, _ in settings.options)
+            raise ConfigurationError(f"model-options has {keys}, and model is 'none', which takes no options")
         self._stats = Stats()
+        self._told.clear()
         self._counter.reset()
         self._frame_number = 0
-        self._feed = Feed(settings.scope, settings.iou)
+        self._feed = Feed(settings.scope, settings.iou, self.warn)
         self._files = RawFiles(settings.unique_id, Path.cwd()) if settings.nvinfer.writes_files else None
         self.start_model(settings)
 
@@ -196,6 +203,8 @@ class SluiceInfer(SwappingElement):
         return None
 
     def finish(self, _buffer: Gst.Buffer, result: "Results | None") -> bool:
+        from sluice.elements.infer_calls import MOST_DETECTIONS
+
         if result is None:
             return True
         settings = self._settings
@@ -205,10 +214,21 @@ class SluiceInfer(SwappingElement):
                 return self._fail(result.error)
             outcome = "passed on without detections" if result.lost else "inferred again frame by frame"
             self._warn_of_model_error(result.error, outcome)
+        cut = result.cut(MOST_DETECTIONS) if settings.max_detections is None else 0
         objects = result.attach(settings.unique_id)
+        self._tell_once(result.remarks)
         frames = len(result.batch.metas)
-        self._stats.count_batch(frames, inferred=len(result) - result.lost, errors=result.lost, objects=objects)
+        seen = len(result) - result.lost
+        self._stats.count_batch(frames, inferred=seen, errors=result.lost, objects=objects, cut=cut)
         return True
+
+    def _tell_once(self, remarks: "Iterable[Remark]") -> None:
+        """Post a warning for each kind of remark that was not told of the model that runs."""
+        for remark in remarks:
+            model = self._values["model"] or self._values["config-file-path"]
+            if (remark.kind, model) not in self._told:
+                self._told.add((remark.kind, model))
+                self.warn(f"{model}: {remark.text}", remark.trace)
 
     def _fail(self, error: BaseException) -> bool:
         """Post the error, then refuse data: elements upstream post an error that says nothing when they are refused."""

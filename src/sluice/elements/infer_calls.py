@@ -7,16 +7,16 @@ the memory of their pixels, never metadata; so a call that was abandoned cannot 
 import re
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sluice.elements.infer_frames import OpenBatch
 from sluice.elements.infer_properties import Settings
 from sluice.elements.infer_state import Stats
-from sluice.errors import ModelError
+from sluice.errors import ModelError, format_trace
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.instance import ModelDefinition, Unfinished
@@ -26,6 +26,10 @@ from sluice.models.raw_files import RawFiles
 
 #: Option of network models that has their raw outputs in the results.
 OUTPUTS_OPTION = ("output_tensor_meta", "true")
+
+#: Most detections of a frame that are attached where ``max-detections`` says nothing: what any element behind can draw
+#: or track within a frame's time is far less, and a model that gives more has most likely lost its threshold.
+MOST_DETECTIONS = 10_000
 
 
 def definition_of(settings: Settings) -> ModelDefinition:
@@ -47,6 +51,9 @@ def definition_of(settings: Settings) -> ModelDefinition:
 
 def open_model(definition: ModelDefinition) -> Any:
     """Return the model of a definition, not loaded yet; called on the model's thread, which it gives its GPU."""
+    overrides = dict(definition.overrides)
+    if definition.exact and overrides.get("model_engine_file") is not None:
+        overrides["onnx_file"] = None
     model = load_model(
         definition.model,
         labels=definition.labels,
@@ -56,7 +63,7 @@ def open_model(definition: ModelDefinition) -> Any:
         iou=definition.iou,
         max_detections=definition.max_detections,
         classes=definition.classes,
-        options=dict(definition.options) | ({"overrides": dict(definition.overrides)} if definition.overrides else {}),
+        options=dict(definition.options) | ({"overrides": overrides} if overrides else {}),
     )
     use_gpu(definition.device)
     return model
@@ -72,6 +79,20 @@ def use_gpu(device: str) -> None:
         torch.cuda.set_device(int(match[1]))
 
 
+class Remark(NamedTuple):
+    """Something that does not cost a frame its results, and that a user should hear of once.
+
+    Attributes:
+        kind: the same for all that is said once.
+        text: what was noticed.
+        trace: a traceback, if there is one.
+    """
+
+    kind: str
+    text: str
+    trace: str = ""
+
+
 @dataclass
 class Results:
     """What the model's thread found for one batch.
@@ -81,12 +102,14 @@ class Results:
         found: one entry per frame that the model was given, in the batch's order; None for one that got no result.
         labels: names of the classes, of the model that was called: another may be in its place when this is written.
         error: the exception that cost the frames their results; None when all have one.
+        remarks: what should be told once besides.
     """
 
     batch: OpenBatch
     found: list[Detections | None]
     labels: tuple[str, ...]
     error: BaseException | None = None
+    remarks: list[Remark] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.found)
@@ -96,8 +119,25 @@ class Results:
         """Number of frames without a result."""
         return self.found.count(None)
 
+    def cut(self, most: int) -> int:
+        """Leave the `most` best detections of each frame, and return how many that cost; a remark says so."""
+        lost = 0
+        for row, found in enumerate(self.found):
+            if found is not None and len(found) > most:
+                lost += len(found) - most
+                self.found[row] = found.filter(max_detections=most)
+                text = (
+                    f"the model gave {len(found)} detections for one frame; the {most} best are attached, and 'cut' in "
+                    "stats counts the others; right is a higher confidence-threshold, or max-detections for as many as "
+                    "you want"
+                )
+                self.remarks.append(Remark("too many detections", text))
+        return lost
+
     def attach(self, unique_id: int) -> int:
         """Write the results into the batch's metadata and return the number of objects."""
+        if self.labels:
+            self.remarks += _without_label(self.found, len(self.labels))
         return self.batch.attach(self.found, self.labels, unique_id)
 
 
@@ -127,7 +167,7 @@ def call_model(
     step = settings.batch_size or len(batch)
     if 0 < len(batch) <= step:
         began = time.perf_counter()
-        begun = _begin(model, batch.frames)
+        begun = _begin(model, batch.frames, results)
         if begun is not None:
             return BegunCall(results, begun, lambda found: _attached(found, settings, files), infer, stats, began)
     try:
@@ -170,13 +210,37 @@ class BegunCall(Unfinished):
         return results
 
 
-def _begin(model: Any, frames: list[Frame]) -> Begun | None:
-    """Begin a call; None where the model cannot, or raises: the call that is made then tells which frame it was."""
+def _begin(model: Any, frames: list[Frame], results: Results) -> Begun | None:
+    """Begin a call; None where the model cannot, or raises.
+
+    What it raises is a remark on the results: the call that is made then may well do, and would hide for ever that
+    the model is never begun.
+    """
     try:
         begun: Begun | None = model.begin(frames)
-    except Exception:
+    except Exception as error:
+        text = f"begin() raised {type(error).__name__}: {error}; infer() is called in its place, without overlap"
+        results.remarks.append(Remark("begin", text, format_trace(error)))
         return None
     return begun
+
+
+def _without_label(found: list[Detections | None], labels: int) -> Iterator[Remark]:
+    """A remark on the highest class id that has no label, in the table or of its own."""
+    ids = [-1]
+    for item in found:
+        if item is None:
+            continue
+        if len(item) and item.labels is None:
+            ids.append(int(item.class_ids.max()))
+        if item.whole is not None:
+            ids += [one.class_id for one in item.whole.classification if one.label is None]
+    if max(ids) >= labels:
+        yield Remark(
+            "label",
+            f"the model found class {max(ids)}, which has no label: there are {labels}, for the classes 0 to "
+            f"{labels - 1}; right is a label file with a line for every class",
+        )
 
 
 def _attached(found: list[Detections], settings: Settings, files: RawFiles | None) -> list[Detections]:

@@ -11,16 +11,26 @@ from gi.repository import Gst
 
 from sluice.contract.metadata import FrameMeta
 from sluice.contract.surface import SurfaceBatch
-from sluice.elements.events import PAD_DELETED, STREAM_EOS, STREAM_RESET, event_type, parse_stream_event
+from sluice.elements.events import (
+    PAD_DELETED,
+    ROI_UPDATE,
+    STREAM_EOS,
+    STREAM_RESET,
+    STREAM_START,
+    event_type,
+    parse_control_event,
+    parse_stream_event,
+)
 from sluice.elements.infer_calls import BegunCall, Results
 from sluice.elements.infer_crops import CachedBatch, ObjectBatch, RegionBatch
 from sluice.elements.infer_frames import Batch, OpenBatch
 from sluice.elements.infer_history import History
 from sluice.elements.infer_scope import Scope
+from sluice.errors import ConfigurationError
 from sluice.models.detections import Detections
 from sluice.models.instance import ModelDefinition
 from sluice.models.network import IOU
-from sluice.models.regions import read_regions
+from sluice.models.regions import Box, read_regions, regions_of_event
 from sluice.models.slot import ModelSlot
 
 
@@ -31,18 +41,24 @@ class Feed:
         secondary: whether objects are given. Every buffer then counts, whatever ``interval`` says.
     """
 
-    def __init__(self, scope: Scope, iou: float | None) -> None:
+    def __init__(self, scope: Scope, iou: float | None, warn: Callable[[str], None]) -> None:
         """Read the regions and begin an empty history.
 
         Args:
             scope: what the model is given.
             iou: overlap above which boxes of different regions are merged; None for the default of network models.
+            warn: told what is wrong with regions that an event brings.
 
         Raises:
             ConfigurationError: the regions cannot be read.
         """
         self._scope = scope
         self._regions = read_regions(scope.regions)
+        self._before: dict[
+            int, tuple[Box, ...]
+        ] = {}  # by stream, what an event replaced, until frames have shown it right
+        self._stream_ids: dict[str, int] = {}
+        self._warn = warn
         self._iou = IOU if iou is None else iou
         self._history = History(scope.interval)
         self._definition: ModelDefinition | None = None
@@ -69,8 +85,24 @@ class Feed:
         if self.secondary:
             return ObjectBatch(metas, surfaces, self._scope, self._history)
         if self._regions:
-            return RegionBatch(metas, surfaces, self._regions, self._iou, clip=self._scope.clip)
+            return self._open_regions(metas, surfaces)
         return Batch(metas, surfaces)
+
+    def _open_regions(self, metas: Sequence[FrameMeta], surfaces: SurfaceBatch) -> RegionBatch:
+        """Return the regions of a buffer; those that an event brought and no picture has go back to what they were."""
+        try:
+            batch = RegionBatch(metas, surfaces, self._regions, self._iou, clip=self._scope.clip)
+        except ConfigurationError as error:
+            if not self._before:
+                raise
+            self._warn(f"nv-roi-update: {error}; the regions before go on")
+            self._regions |= self._before
+            self._before = {}
+            return self._open_regions(metas, surfaces)
+        if self._before:
+            for meta in metas:
+                self._before.pop(meta.source_id, None)
+        return batch
 
     def sample(self, metas: Sequence[FrameMeta], surfaces: SurfaceBatch, most: int) -> OpenBatch | None:
         """Return what a model that is to replace the one that runs is tried on; None where this buffer has nothing.
@@ -138,14 +170,35 @@ class Feed:
             self._late = results
 
     def on_event(self, event: Gst.Event) -> None:
-        """Forget the objects of streams that ended, began anew or were removed."""
+        """Forget the objects of streams that ended, began anew or were removed; take over a stream's new regions."""
         kind = event_type(event)
-        if kind in (STREAM_EOS, STREAM_RESET, PAD_DELETED):
+        if kind == ROI_UPDATE:
+            self._update_regions(parse_control_event(event) or {})
+        elif kind == STREAM_START:
+            said = parse_stream_event(event)
+            if said is not None and said.stream_id is not None:
+                self._stream_ids[said.stream_id] = said.source_id
+        elif kind in (STREAM_EOS, STREAM_RESET, PAD_DELETED):
             said = parse_stream_event(event)
             if said is not None:
                 self._history.forget(said.source_id)
         elif kind == Gst.EventType.EOS:
             self.forget()
+
+    def _update_regions(self, fields: dict[str, Any]) -> None:
+        """Take the regions of a stream from an event, which names it by its number or its id text."""
+        try:
+            if self.secondary:
+                raise ConfigurationError("nv-roi-update: regions are parts of frames, and process-mode is secondary")
+            name, boxes = regions_of_event(fields)
+            stream = self._stream_ids.get(name, int(name) if name.isdecimal() else None)
+            if stream is None:
+                raise ConfigurationError(f"nv-roi-update: there is no stream {name!r}; right is its number, such as 0")
+        except ConfigurationError as error:
+            self._warn(f"{error}; the regions stay as they are")
+            return
+        self._before.setdefault(stream, self._regions.get(stream, ()))
+        self._regions[stream] = boxes
 
     def forget(self) -> None:
         """Forget the objects of all streams: what was in the element may have been lost."""

@@ -5,7 +5,7 @@ Imports gi and the standard library only: it is read when GStreamer scans its pl
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import gi
@@ -170,14 +170,6 @@ class Nvinfer:
             device=device,
             writes_files=values["raw-output-file-write"],
         )
-
-    def exactly(self) -> "Nvinfer":
-        """The same, but an engine that is named beside a file is not replaced by the file's ONNX network.
-
-        nvinfer builds a missing engine at the start; a model set while running is to run, or to be refused.
-        """
-        named = dict(self.overrides).get("model_engine_file") is not None
-        return replace(self, overrides=(*self.overrides, ("onnx_file", None))) if named else self
 
 
 def with_configuration(values: dict[str, Any], given: Collection[str]) -> dict[str, Any]:

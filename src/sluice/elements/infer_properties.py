@@ -76,7 +76,7 @@ PROPERTIES = (
         "max-detections",
         GObject.TYPE_UINT,
         0,
-        "Most detections attached per frame, the best scores first; 0: the model's own limit",
+        "Most detections attached per frame, the best scores first; 0: the model's own limit, and at most 10000",
         (0, GLib.MAXINT),
         Change.WITH_MODEL,
     ),
@@ -153,8 +153,8 @@ def declarations() -> dict[str, tuple[Any, ...]]:
         Gst.Structure,
         "stats",
         "Counters since the last start: batches, frames; inferred, the frames (or the parts of frames, for objects and "
-        "regions) that the model saw; skipped (by interval), errors, objects, "
-        "model-ms-mean and model-ms-max (milliseconds per call), model",
+        "regions) that the model saw; skipped (by interval), errors, objects, cut (detections "
+        "beyond the 10000 of max-detections=0), model-ms-mean and model-ms-max (milliseconds per call), model",
         GObject.ParamFlags.READABLE,
     )
     return declared

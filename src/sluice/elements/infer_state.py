@@ -35,6 +35,7 @@ class Snapshot:
     skipped: int = 0
     errors: int = 0
     objects: int = 0
+    cut: int = 0
     model_ms_mean: float = 0.0
     model_ms_max: float = 0.0
 
@@ -44,14 +45,17 @@ class Stats:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._batches = self._frames = self._inferred = self._skipped = self._errors = self._objects = 0
+        self._batches = self._frames = self._inferred = self._skipped = self._errors = self._objects = self._cut = 0
         self._calls = 0
         self._seconds = self._longest = 0.0
 
     def count_batch(
-        self, frames: int, *, inferred: int = 0, skipped: int = 0, errors: int = 0, objects: int = 0
+        self, frames: int, *, inferred: int = 0, skipped: int = 0, errors: int = 0, objects: int = 0, cut: int = 0
     ) -> None:
-        """Count a batch that leaves, and how many of its frames the model saw, interval passed or an error hit."""
+        """Count a batch that leaves, and how many of its frames the model saw, interval passed or an error hit.
+
+        `objects` were attached, and `cut` is the number of detections that were too many to be.
+        """
         with self._lock:
             self._batches += 1
             self._frames += frames
@@ -59,6 +63,7 @@ class Stats:
             self._skipped += skipped
             self._errors += errors
             self._objects += objects
+            self._cut += cut
 
     def count_call(self, seconds: float) -> None:
         """Count one call of the model that took so long."""
@@ -78,6 +83,7 @@ class Stats:
                 skipped=self._skipped,
                 errors=self._errors,
                 objects=self._objects,
+                cut=self._cut,
                 model_ms_mean=mean * 1e3,
                 model_ms_max=self._longest * 1e3,
             )

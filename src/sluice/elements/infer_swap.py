@@ -76,7 +76,8 @@ class SwappingElement(InFlightElement):
             self._refuse(1, value or "", str(error))
             return
         request = SwapRequest(
-            definition_of(replace(settings, nvinfer=settings.nvinfer.exactly())),
+            # nvinfer builds a missing engine at the start; a model set while running is to run, or to be refused.
+            replace(definition_of(settings), exact=True),
             path=value or "",
             in_place=values["swap-policy"] == "in-place",
             values={key: values[key] for key in DEFINING},

@@ -179,6 +179,12 @@ class Detections:
             _check_array("keypoints", self.keypoints, np.float32, (n, None, last), "x, y[, confidence] of K key points")
         if self.embeddings is not None:
             _check_array("embeddings", self.embeddings, np.float32, (n, None), "one vector per box")
+        for name, what in (("keypoints", "key point"), ("embeddings", "number")):
+            array = getattr(self, name)
+            if n and array is not None and array.shape[1] == 0:
+                raise ModelError(
+                    f"Detections.{name} has shape {list(array.shape)}; right is at least one {what} per box, or None"
+                )
         for name in ("attributes", "labels", "texts"):
             _check_sequence(name, getattr(self, name), n)
         for name in ("border_colors", "fill_colors"):

@@ -74,6 +74,7 @@ class ModelDefinition:
         options: ``key=value`` pairs for the model itself.
         overrides: fields of `sluice.models.nvinfer.keys.Properties` with values that go before those of a configuration
             file of nvinfer.
+        exact: run the engine that is named, and no ONNX network in its place; of no account when two are compared.
     """
 
     model: str
@@ -86,10 +87,11 @@ class ModelDefinition:
     classes: tuple[int | str, ...] | None = None
     options: tuple[tuple[str, str], ...] = field(default=())
     overrides: tuple[tuple[str, Any], ...] = field(default=())
+    exact: bool = field(default=False, compare=False)
 
     def differences(self, other: "ModelDefinition") -> list[str]:
         """Return one text per attribute that is not the same in ``other``, such as ``device is 'cpu', not 'cuda'``."""
-        pairs = ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        pairs = ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if f.compare)
         return [f"{name} is {mine!r}, not {theirs!r}" for name, mine, theirs in pairs if mine != theirs]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from sluice.errors import ConfigurationError
 from sluice.models.nvinfer.document import read_document
@@ -33,6 +34,26 @@ def read_regions(text: str | None) -> Regions:
         return _of_file(Path(text))
     entries = [entry.strip() for entry in text.split(",") if entry.strip()]
     return _regions({key.strip(): value for key, _, value in (entry.partition("=") for entry in entries)}, "roi-params")
+
+
+def regions_of_event(fields: Mapping[str, Any]) -> tuple[str, tuple[Box, ...]]:
+    """Return the stream and its regions, none for the whole frame, from the fields of an ``nv-roi-update`` event.
+
+    Args:
+        fields: stream_id (text), roi-count, and left_0, top_0, width_0, height_0 and so on.
+
+    Raises:
+        ConfigurationError: naming the field that is missing or cannot be used.
+    """
+    missing = [name for name in ("stream_id", "roi-count") if fields.get(name) is None]
+    count = 0 if missing else int(fields["roi-count"])
+    names = [[f"{side}_{i}" for side in ("left", "top", "width", "height")] for i in range(count)]
+    missing += [name for row in names for name in row if name not in fields]
+    if missing:
+        raise ConfigurationError(f"nv-roi-update has no field {missing[0]}")
+    place = f"nv-roi-update: stream {fields['stream_id']}"
+    numbers = [str(fields[name]) for row in names for name in row]
+    return str(fields["stream_id"]), _boxes(";".join(numbers), place) if numbers else ()
 
 
 def _of_file(path: Path) -> Regions:
