@@ -1,11 +1,15 @@
 """Algorithm names and their options: what is refused, and with which words."""
 
+import inspect
+import subprocess
+import sys
+
 import pytest
 import trackers
 
 from sluice.errors import ConfigurationError
 from sluice.tracking import ALGORITHMS, Settings, parse_options, reads_pixels, stream_tracker
-from sluice.tracking.algorithms import make_tracker
+from sluice.tracking.algorithms import DEFAULTS, make_tracker, tracker_class
 
 
 def test_the_table_lists_every_tracker_of_the_library():
@@ -16,6 +20,32 @@ def test_the_table_lists_every_tracker_of_the_library():
 @pytest.mark.parametrize("name", [row.name for row in ALGORITHMS.values() if row.class_name])
 def test_every_algorithm_can_be_made(name):
     assert type(make_tracker(name, parse_options(name, "lost_track_buffer=45"))).__name__ == ALGORITHMS[name].class_name
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_the_defaults_known_without_the_library_are_the_library_s(name):
+    parameters = inspect.signature(tracker_class(ALGORITHMS[name])).parameters.values()
+    assert DEFAULTS[name] == {p.name: p.default for p in parameters if isinstance(p.default, bool | int | float | str)}
+
+
+def test_the_library_is_imported_only_where_it_is_needed():
+    lines = """
+import sys
+from sluice.tracking import Settings, StreamTrackers, parse_options
+for name in ("bytetrack", "sort", "iou", "deepsort"):
+    StreamTrackers(Settings(name, parse_options(name, ""))).of(0)
+    print(name, "trackers" in sys.modules)
+StreamTrackers(Settings("bytetrack", parse_options("bytetrack", "frame_rate=25"))).of(0)
+print("options", "trackers" in sys.modules)
+"""
+    found = subprocess.run([sys.executable, "-c", lines], check=True, capture_output=True, text=True).stdout
+    assert found.splitlines() == [
+        "bytetrack False",
+        "sort False",
+        "iou False",
+        "deepsort False",
+        "options True",
+    ]
 
 
 def test_values_take_the_type_of_the_default():

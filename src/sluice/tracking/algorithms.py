@@ -45,6 +45,25 @@ ALGORITHMS: Mapping[str, Algorithm] = {
     )
 }
 
+DEFAULTS: Mapping[str, Mapping[str, bool | int | float | str]] = {
+    "bytetrack": {
+        "lost_track_buffer": 30,
+        "frame_rate": 30.0,
+        "track_activation_threshold": 0.7,
+        "minimum_consecutive_frames": 2,
+        "minimum_iou_threshold": 0.1,
+        "high_conf_det_threshold": 0.6,
+    },
+    "sort": {
+        "lost_track_buffer": 30,
+        "frame_rate": 30.0,
+        "track_activation_threshold": 0.25,
+        "minimum_consecutive_frames": 3,
+        "minimum_iou_threshold": 0.3,
+    },
+}
+"""The library's defaults of algorithms that can run without it: importing it takes most of a second and 70 MB."""
+
 
 def algorithm(name: str) -> Algorithm:
     """Return the table's row for a name.
@@ -121,6 +140,8 @@ def with_defaults(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _text_options(name: str) -> dict[str, bool | int | float | str]:
     """Return the constructor's arguments that text can give, with their defaults."""
+    if name in DEFAULTS:
+        return dict(DEFAULTS[name])
     maker: Any = OWN[name] if name in OWN else tracker_class(algorithm(name))
     parameters = inspect.signature(maker).parameters.values()
     return {p.name: p.default for p in parameters if isinstance(p.default, (bool, int, float, str))}

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluice.errors import ConfigurationError
-from sluice.tracking.algorithms import algorithm, make_tracker, with_defaults
+from sluice.tracking.algorithms import DEFAULTS, algorithm, make_tracker, with_defaults
 from sluice.tracking.batched import BatchedStream, BatchedTracker
 from sluice.tracking.library import LibraryTracker
 from sluice.tracking.records import Detected, IntArray, Settings, StreamTracker
@@ -35,8 +35,8 @@ def batched_rules(settings: Settings) -> Rules | None:
         ConfigurationError: the algorithm or an option of it is not right, or has not the implementation asked for.
     """
     row = algorithm(settings.algorithm)
-    if row.class_name is not None:
-        make_tracker(settings.algorithm, settings.options)
+    if row.class_name is not None and (settings.options or settings.algorithm not in DEFAULTS):
+        make_tracker(settings.algorithm, settings.options)  # which checks the options
     rules = rules_of(settings.algorithm, with_defaults(settings.algorithm, settings.options))
     if settings.implementation == "library":
         if row.class_name is None:
