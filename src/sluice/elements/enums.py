@@ -37,7 +37,14 @@ def enumeration(name: str, values: Mapping[str, int]) -> Any:
         _kept.append(table)
         register(name.encode(), ctypes.addressof(table))
         _types[name] = GObject.type_from_name(name)
+        _words[name] = tuple(values)
     return _types[name]
 
 
+def words_of(name: str) -> tuple[str, ...]:
+    """Return the words of an enumeration made here, by its type's name; empty for another type."""
+    return _words.get(name, ())
+
+
 _types: dict[str, Any] = {}
+_words: dict[str, tuple[str, ...]] = {}
