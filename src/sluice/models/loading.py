@@ -96,7 +96,7 @@ def load_model(
         return _network(text, labels, runtime, device, confidence, iou, max_detections, classes, options or {})
     check_name(runtime, [*RUNTIMES, *ADAPTERS])  # of no use to Python code, but no reason to take any name
     guard_tensorrt()  # for what the model's own code imports
-    found = _find(MODELS[text].target if text in MODELS else text)
+    found = find_python(MODELS[text].target if text in MODELS else text)
     if makes_torch_module(found):
         from sluice.models.adapters.module import module_model
 
@@ -175,8 +175,12 @@ def _is_network(text: str) -> bool:
     return suffix in FILES or is_file(text)
 
 
-def _find(text: str) -> Any:
-    """The object that "package.module:Class", "file.py:Class" or "file.py" names."""
+def find_python(text: str) -> Any:
+    """Return the object that "package.module:Class", "file.py:Class" or "file.py" (with exactly one model) names.
+
+    Raises:
+        ModelError: there is none, with the nearest that is.
+    """
     place, separator, name = text.rpartition(":")
     if not separator and text.endswith(".py"):
         return _only_model(_module_of_file(text), text)
