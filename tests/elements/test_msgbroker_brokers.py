@@ -2,6 +2,8 @@
 
 import json
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -189,3 +191,64 @@ def test_passwords_are_not_read_back():
     element.set_property("location", "mqtt://user:hunter2@a/t")
     assert element.get_property("conn-str") == "a;5672;user;***"
     assert element.get_property("location") == "mqtt://user:***@a/t"
+
+
+def test_a_message_that_the_broker_never_takes_is_a_warning_and_the_others_arrive(redis):
+    redis.client().config_set("proto-max-bulk-len", 1 << 20)
+    with Feed(f"{CHAIN} location={redis.url}") as feed:
+        for number, count in enumerate((1, 12_000, 1)):
+            feed.push(Given([PERSON] * count, number=number))
+        texts = []
+        while not any("-2 of " in text and "set aside in the table refused of" in text for text in texts):
+            texts.append(feed.message(Gst.MessageType.WARNING).parse_warning()[0].message)
+        assert feed.end().type == Gst.MessageType.EOS
+        assert frames(redis) == [0, 2]
+        counted = stats(feed)
+    assert (counted["queued"], counted["acknowledged"], counted["failed"]) == (3, 2, 1)
+
+
+PROGRAM = """
+import sys
+from sluice import elements
+import gi
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
+Gst.init(None)
+for name in ("sluicemux", "sluicemsgconv", "sluicemsgbroker"):
+    elements.register(name)
+pipeline = Gst.parse_launch(
+    "sluicemux name=m width=64 height=64 batch-size=1 ! sluicemsgconv ! sluicemsgbroker name=b "
+    "! appsink name=s sync=false "
+    "videotestsrc num-buffers=100000 ! video/x-raw,format=I420,width=64,height=64 ! m.sink_0"
+)
+for pair in sys.argv[1:]:
+    pipeline.get_by_name("b").set_property(*pair.split("=", 1))
+pipeline.set_state(Gst.State.PLAYING)
+sink, number = pipeline.get_by_name("s"), 0
+while sink.emit("pull-sample") is not None:
+    number += 1
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_no_crash_loses_a_message_of_a_frame_that_went_on(redis, tmp_path, there):
+    """The source is no live one, so that frames wait for their messages to be spooled."""
+    spool = tmp_path / "spool.db"
+    if not there:
+        redis.stop()
+    command = [sys.executable, "-c", PROGRAM, f"location={redis.url}", f"spool={spool}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for _ in range(200):
+            assert process.stdout.readline()
+        process.kill()
+        gone_on = 200 + sum(line.endswith("\n") for line in process.stdout)
+    if not there:
+        redis.start()
+    with Feed(f"{CHAIN} location={redis.url} spool={spool} eos-timeout-away=10") as feed:
+        assert feed.end().type == Gst.MessageType.EOS
+    arrived = list(dict.fromkeys(frames(redis)))
+    assert gone_on >= 200
+    assert arrived == list(range(len(arrived)))
+    assert len(arrived) >= gone_on

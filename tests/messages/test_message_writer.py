@@ -190,3 +190,33 @@ def test_two_givers_lose_nothing_while_there_is_room(overflow):
         giver.join()
     assert made.close(10)
     assert len(sink.lines) == 800
+
+
+def test_waiting_for_what_is_queued():
+    sink = Gate(opened=False)
+    made = writer(sink)
+    made.put(b"1")
+    waiting = threading.Thread(target=made.wait_written)
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    sink.opened.set()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert sink.lines == [b"1"]
+    sink.failing = True
+    made.put(b"2")
+    made.wait_written()
+    assert made.counters.failed == 1
+
+
+def test_a_release_ends_the_wait_for_what_is_queued():
+    sink = Gate(opened=False)
+    made = writer(sink)
+    made.put(b"1")
+    waiting = threading.Thread(target=made.wait_written)
+    waiting.start()
+    made.release()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    sink.opened.set()

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 ON_ERROR = ("fail", "skip")
 OVERFLOW = ("auto", "wait", "drop-oldest", "drop-newest")
 START = ("continue", "wait", "fail")
+HANDOVER = ("auto", "queued", "written")
 COUNTERS = ("queued", "written", "sent", "acknowledged", "spooled", "dropped", "failed", "reconnects")
+
+_CHOICES = {"on-error": ON_ERROR, "overflow": OVERFLOW, "start-policy": START, "handover": HANDOVER}
 
 # Read at the start.
 _READ = (
@@ -47,6 +50,7 @@ _READ = (
     "spool-size",
     "spool-fsync",
     "eos-timeout",
+    "eos-timeout-away",
 )
 
 
@@ -131,12 +135,18 @@ class SluiceMsgBroker(InPlaceElement):
         blurb="When the queue or the spool is full: wait holds the stream up and loses nothing, drop-oldest and "
         "drop-newest drop and count; auto: drop-oldest for a live source, wait for any other",
     )
+    handover = GObject.Property(
+        type=str,
+        default="auto",
+        blurb="When a frame goes on: queued, at once; written, when its messages are in the spool or the file, so that "
+        "no crash of the process loses them; auto: written with a broker and a source that is not live",
+    )
     on_error = GObject.Property(
         type=str,
         default="fail",
         nick="on-error",
-        blurb="When the disk or the broker refuses a message, or the file cannot be opened: fail posts an error, "
-        "skip posts a warning and counts, and the video goes on",
+        blurb="When the disk takes no message, or the file cannot be opened: fail posts an error, skip posts a warning "
+        "and counts, and the video goes on. What a broker refuses is always a warning",
     )
     start_policy = GObject.Property(
         type=str,
@@ -169,6 +179,12 @@ class SluiceMsgBroker(InPlaceElement):
         nick="eos-timeout",
         blurb="Seconds that EOS waits for the broker's acknowledgements; then the rest stays in the spool",
     )
+    eos_timeout_away = GObject.Property(
+        type=GObject.TYPE_UINT,
+        default=2,
+        nick="eos-timeout-away",
+        blurb="The same, while the broker cannot be reached; no difference with spool=none",
+    )
     sync = GObject.Property(
         type=bool, default=False, blurb="Only false: messages are written as they come, not at their frame's time"
     )
@@ -186,7 +202,7 @@ class SluiceMsgBroker(InPlaceElement):
         self._output: Output | None = None
         self._last_counters: dict[str, int] = {}
         self._unopened = 0
-        self._live_known = False
+        self._live_known = self._waits = False
         self._broker_known = False
         self._warned: set[str] = set()
 
@@ -214,7 +230,8 @@ class SluiceMsgBroker(InPlaceElement):
         from sluice.elements.msgbroker_output import Output, Reports
 
         self._check_properties()
-        self._last_counters, self._unopened, self._live_known = {}, 0, self.overflow != "auto"
+        self._last_counters, self._unopened = {}, 0
+        self._live_known, self._waits = "auto" not in (self.overflow, self.handover), self.handover == "written"
         self._broker_known, self._warned = self.start_policy != "wait", set()
         properties = {name: self.get_property(name) for name in _READ}
         given = {name: "" if value is None else value for name, value in properties.items()} | {
@@ -238,7 +255,7 @@ class SluiceMsgBroker(InPlaceElement):
             raise
 
     def _check_properties(self) -> None:
-        for name, values in (("on-error", ON_ERROR), ("overflow", OVERFLOW), ("start-policy", START)):
+        for name, values in _CHOICES.items():
             if self.get_property(name) not in values:
                 raise ConfigurationError(f"{name} is {self.get_property(name)!r}; it can be {' or '.join(values)}")
         if self.sync:
@@ -298,7 +315,7 @@ class SluiceMsgBroker(InPlaceElement):
             batch = BatchMeta.of(buffer, lease)
             payloads = [] if batch is None else read_payloads(batch, self.comp_id)
         if not self._live_known:
-            self._choose_overflow()
+            self._adapt_to_source()
         if self._output is None:
             self._unopened += len(payloads)
         else:
@@ -307,16 +324,21 @@ class SluiceMsgBroker(InPlaceElement):
                 self._broker_known = True
             for payload in payloads:
                 self._output.put(payload)
+            if payloads and self._waits:
+                self._output.wait_written()
         return bool(self.srcpad.is_linked())  # with nothing linked behind, the buffer's way ends here
 
-    def _choose_overflow(self) -> None:
-        """Drop the oldest message rather than wait when the source is live, which cannot wait."""
+    def _adapt_to_source(self) -> None:
+        """A live source cannot wait: the oldest message is dropped instead, and frames go on at once."""
         from sluice.messages import Overflow
 
         self._live_known = True
         query = Gst.Query.new_latency()
-        if self._output is not None and self.sinkpad.peer_query(query) and query.parse_latency()[0]:
+        live = self.sinkpad.peer_query(query) and query.parse_latency()[0]
+        if self._output is not None and self.overflow == "auto" and live:
             self._output.set_overflow(Overflow.DROP_OLDEST)
+        if self._output is not None and self.handover == "auto":
+            self._waits = self._output.delivery is not None and not live
 
     # What a sink tells its pipeline
 

@@ -36,8 +36,8 @@ class Reports:
     """Whom to tell: called on threads of the output, without a lock held.
 
     Attributes:
-        failure: a message was lost, for this reason.
-        warning: something the reader should know; nothing is lost.
+        failure: the disk or the standard output took no message, for this reason.
+        warning: something the reader should know.
     """
 
     failure: Callable[[Exception], None]
@@ -77,6 +77,7 @@ class Output:
         self._writer = Writer(sink, capacity=properties["queue-size"], overflow=overflow, on_error=self._on_error)
         self.put = self._writer.put
         self.when_written = self._writer.when_written
+        self.wait_written = self._writer.wait_written
 
     def _open(self, endpoint: Endpoint, properties: Mapping[str, Any], overflow: Overflow) -> Delivery:
         return open_delivery(
@@ -86,10 +87,12 @@ class Output:
             fsync=properties["spool-fsync"],
             overflow=overflow,
             patience=properties["eos-timeout"],
+            patience_away=properties["eos-timeout-away"],
             on_away=lambda text: self._reports.warning(
                 f"{endpoint.shown}: {text}; messages are kept and sent later, the video goes on"
             ),
-            on_refused=lambda text: self._reports.failure(SluiceError(f"{endpoint.shown}: {text}")),
+            on_refused=lambda text: self._reports.warning(f"{endpoint.shown}: {text}; the others go on"),
+            on_wait=lambda text: self._reports.warning(f"{endpoint.shown}: {text}"),
         )
 
     def require_connection(self) -> None:

@@ -27,7 +27,10 @@ _LOCK_PATIENCE = 2.0  # seconds; a process that has just been killed lets go at 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS message(id INTEGER PRIMARY KEY AUTOINCREMENT, payload BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS origin(name TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS refused(id INTEGER PRIMARY KEY, reason TEXT NOT NULL, payload BLOB NOT NULL);
 """
+
+_SHARE_OF_REFUSED = 8  # of the capacity, one part is for messages that no broker took
 
 
 class Spool:
@@ -137,6 +140,25 @@ class Spool:
                 # As a script, since execute() would take one step, which gives one page back.
                 self._db.executescript("PRAGMA incremental_vacuum")
                 self._peak = 0
+
+    def set_aside(self, number: int, payload: bytes, reason: str) -> bool:
+        """Keep a message that the broker will never take, in the table ``refused``; the oldest there make room.
+
+        Returns:
+            Whether it is kept: not in memory, and not one that is larger than the room there.
+        """
+        room = self._capacity // _SHARE_OF_REFUSED
+        if self.path is None or len(payload) > room:
+            return False
+        with self._lock, self._db:
+            self._db.execute("BEGIN")
+            self._db.execute("INSERT OR REPLACE INTO refused VALUES (?, ?, ?)", (number, reason, payload))
+            self._db.execute(
+                "DELETE FROM refused WHERE id IN (SELECT id FROM (SELECT id, SUM(LENGTH(payload)) OVER "
+                "(ORDER BY id DESC) AS size FROM refused) WHERE size > ?)",
+                (room,),
+            )
+        return True
 
     def land(self) -> None:
         """Say that nothing is in flight any more, though nothing was removed."""

@@ -41,6 +41,11 @@ class Counters:
     dropped: int = 0
     failed: int = 0
 
+    @property
+    def settled(self) -> int:
+        """How many of the queued ones do not wait any more."""
+        return self.written + self.dropped + self.failed
+
 
 class Writer:
     """Writes messages to a sink on a daemon thread of its own, in the order given.
@@ -99,6 +104,12 @@ class Writer:
             self._waiting.append(message)
             self._messages += 1
             self._changed.notify_all()
+
+    def wait_written(self) -> None:
+        """Wait until the sink has had all messages queued so far; not while `release` is in force."""
+        with self._changed:
+            queued = self._counters.queued
+            self._changed.wait_for(lambda: self._counters.settled >= queued or self._released)
 
     def set_overflow(self, overflow: Overflow) -> None:
         """Change what a full queue does, from the next `put` on."""
@@ -179,6 +190,7 @@ class Writer:
         with self._changed:
             self._counters.written += len(messages) - failed
             self._counters.failed += failed
+            self._changed.notify_all()
         for result in results:
             self._note(result)
 

@@ -134,7 +134,7 @@ class Rabbit(Server):
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "plugins"),
             "RABBITMQ_CONF_ENV_FILE": str(self.folder / "no-file"),
             "RABBITMQ_CONFIG_FILE": str(self.folder / "no-file"),
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-setcookie sluice",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-setcookie sluice -rabbit max_message_size 1000000",
             "ERL_EPMD_PORT": str(self.epmd),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
         }

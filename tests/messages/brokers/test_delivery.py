@@ -1,14 +1,18 @@
 """The delivery with a transport made for the test: answers, refusals, policies of a full spool, waiting, secrets."""
 
 import itertools
+import re
+import sqlite3
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
 from messages.brokers.server import wait_for
 from sluice.messages import Overflow
 from sluice.messages.brokers import Delivery, TransportError
+from sluice.messages.brokers.transport import ConnectionLostError
 from sluice.messages.spool import Spool
 
 
@@ -128,8 +132,102 @@ def test_a_refused_message_is_told_counted_and_does_not_hold_up_the_rest(deliver
     delivery.write(some(1, 2, 3))
     delivery.flush()
     assert fake.payloads == some(1, 3)
-    assert delivery.problems == ["refused: too large"]
+    (told,) = delivery.problems
+    assert re.fullmatch(r"refused: message \w+-2 of 1 bytes is given up: too large", told)
     assert (delivery.counters.acknowledged, delivery.counters.failed) == (2, 1)
+
+
+def test_a_refused_message_is_kept_beside_the_spool(deliver, tmp_path):
+    fake = Fake()
+    fake.script = [lambda batch: [None, "hunter2 is too large", None]]
+    delivery = deliver(fake, tmp_path / "s.db", scrub=lambda text: text.replace("hunter2", "***"))
+    delivery.write(some(1, 2, 3))
+    delivery.flush()
+    assert f"set aside in the table refused of '{tmp_path / 's.db'}': *** is too large" in delivery.problems[0]
+    delivery.close()
+    with closing(sqlite3.connect(tmp_path / "s.db")) as database:
+        assert database.execute("SELECT * FROM refused").fetchall() == [(2, "*** is too large", b"2")]
+
+
+def test_many_refused_messages_are_counted_and_told_twice(deliver):
+    fake = Fake()
+    fake.script = [lambda batch: ["no"] * len(batch)] * 10
+    delivery = deliver(fake)
+    delivery.write(some(*range(1000)))
+    delivery.flush()
+    assert delivery.counters.failed == 1000
+    assert len(delivery.problems) == 2
+    assert delivery.problems[1] == "refused: 999 more messages were refused"
+
+
+def lost_at(*numbers):
+    """What a broker does that closes the connection at some messages."""
+
+    def send(batch):
+        for place, message in enumerate(batch):
+            if message.payload in some(*numbers):
+                if not place:
+                    raise ConnectionLostError("the connection was lost")
+                return [None] * place
+        return [None] * len(batch)
+
+    return send
+
+
+def test_messages_that_end_every_connection_are_set_aside_and_the_rest_goes_on(deliver):
+    fake = Fake()
+    fake.script = [lost_at(3, 4, 7)] * 100
+    delivery = deliver(fake)
+    delivery.write(some(*range(10)))
+    delivery.flush()
+    assert fake.payloads == some(0, 1, 2, 5, 6, 8, 9)
+    assert (delivery.counters.acknowledged, delivery.counters.failed) == (7, 3)
+    refused = [text for text in delivery.problems if "-4 of 1 bytes is given up" in text]
+    assert refused[0].endswith("each time it was sent alone, the connection was lost")
+
+
+def test_a_message_is_not_to_blame_for_a_broker_that_goes_away_and_comes_back(deliver):
+    fake = Fake()
+
+    def lose(batch):
+        fake.away = True
+        threading.Timer(0.6, lambda: setattr(fake, "away", False)).start()
+        raise ConnectionLostError("the connection was lost")
+
+    fake.script = [lose] * 4
+    delivery = deliver(fake)
+    delivery.write(some(1, 2))
+    delivery.flush()
+    assert fake.payloads == some(1, 2)
+    assert delivery.counters.failed == 0
+
+
+def test_a_message_is_not_to_blame_for_a_broker_that_cannot_answer_now(deliver):
+    fake = Fake()
+
+    def busy(batch):
+        raise TransportError("503")
+
+    fake.script = [busy] * 4
+    delivery = deliver(fake, patience=30)
+    delivery.write(some(1))
+    delivery.flush()
+    assert (delivery.counters.acknowledged, delivery.counters.failed) == (1, 0)
+
+
+def test_the_end_waits_shorter_for_a_broker_that_is_away_and_says_so_of_one_that_is_there(deliver):
+    away = deliver(Fake(away=True), patience=60, patience_away=0.1)
+    away.write(some(1))
+    with pytest.raises(TransportError, match="1 messages are not acknowledged yet"):
+        away.flush()
+    waits = []
+    slow = Fake()
+    slow.gate.clear()
+    delivery = deliver(slow, patience=60, patience_away=0.1, on_wait=waits.append)
+    delivery.write(some(1))
+    threading.Timer(1.5, slow.gate.set).start()
+    delivery.flush()
+    assert waits == ["waiting 60 s at most for the acknowledgement of 1 messages"]
 
 
 def test_a_broker_that_is_away_is_told_once_without_secrets_and_then_gets_everything(deliver, tmp_path):

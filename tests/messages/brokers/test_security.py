@@ -1,12 +1,13 @@
-"""TLS and passwords against a real mosquitto and redis-server."""
+"""TLS and passwords against real servers."""
 
 import shutil
+import ssl
 import subprocess
 
 import pytest
 
-from messages.brokers.server import wait_for
-from messages.brokers.servers import Mosquitto, Redis
+from messages.brokers.server import answers, wait_for
+from messages.brokers.servers import Mosquitto, Nats, Rabbit, Redis, Webhook
 from sluice.errors import ConfigurationError
 from sluice.messages.brokers import from_url, open_delivery
 
@@ -25,7 +26,8 @@ def certificates(tmp_path_factory):
     folder = tmp_path_factory.mktemp("certificates")
     authority = ["-CA", folder / "ca.crt", "-CAkey", folder / "ca.key"]
     new = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    run(*new, "-keyout", folder / "ca.key", "-out", folder / "ca.crt", "-subj", "/CN=authority")
+    for name in ("ca", "other"):
+        run(*new, "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.crt", "-subj", f"/CN={name}")
     request = ["openssl", "req", "-newkey", "rsa:2048", "-nodes"]
     for name in ("server", "client"):
         run(*request, "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.csr", "-subj", f"/CN={name}")
@@ -58,12 +60,12 @@ def mosquitto(tmp_path, certificates):
         server.close()
 
 
-def outcome(url, monkeypatch, password=SECRET):
+def outcome(url, monkeypatch, password=SECRET, config=""):
     """Send one message; return the counters and what was told, without the wait of the second attempt."""
     monkeypatch.setenv("PASSWORD_MQTT", password)
     monkeypatch.setenv("PASSWORD_REDIS", password)
     problems = []
-    endpoint = from_url(url)
+    endpoint = from_url(url, config=config)
     delivery = open_delivery(endpoint, spool="none", on_away=problems.append, on_refused=problems.append)
     try:
         delivery.write([b"x"])
@@ -85,6 +87,114 @@ def test_mqtt_with_tls_certificate_and_password(mosquitto, certificates, monkeyp
     acknowledged, problems = outcome(base, monkeypatch)
     assert acknowledged == 0
     assert len(problems) == 1
+
+
+class TlsRedis(Redis):
+    def command(self):
+        files = ["--tls-cert-file", "server.crt", "--tls-key-file", "server.key", "--tls-ca-cert-file", "ca.crt"]
+        files[1::2] = [str(self.certificates / name) for name in files[1::2]]
+        return [*super().command()[:1], "--port", "0", "--tls-port", str(self.port), "--save", "", *files]
+
+    @property
+    def url(self):
+        return super().url.replace("redis:", "rediss:")
+
+
+class TlsNats(Nats):
+    def command(self):
+        files = {"--tlscert": "server.crt", "--tlskey": "server.key", "--tlscacert": "ca.crt"}
+        options = [f"{name}={self.certificates / file}" for name, file in files.items()]
+        return [*super().command(), "--tlsverify", *options]
+
+    @property
+    def url(self):
+        return super().url.replace("nats:", "nats+tls:")
+
+
+class TlsRabbit(Rabbit):
+    def environment(self):
+        options = [f'{{{name},"{self.certificates / file}"}}' for name, file in RABBIT_FILES.items()]
+        options += ["{verify,verify_peer}", "{fail_if_no_peer_cert,true}"]
+        (self.folder / "tls.config").write_text(
+            f"[{{rabbit, [{{tcp_listeners, []}}, {{ssl_listeners, [{self.port}]}}, "
+            f"{{ssl_options, [{','.join(options)}]}}]}}].\n"
+        )
+        # Without a port of its own, which would be that of a listener without TLS.
+        rest = {name: value for name, value in super().environment().items() if name != "RABBITMQ_NODE_PORT"}
+        return {**rest, "RABBITMQ_CONFIG_FILE": str(self.folder / "tls.config")}
+
+    def ready(self):
+        return answers(self.port)
+
+    @property
+    def url(self):
+        return super().url.replace("amqp:", "amqps:") + "?mandatory=0"
+
+
+RABBIT_FILES = {"cacertfile": "ca.crt", "certfile": "server.crt", "keyfile": "server.key"}
+
+
+class TlsWebhook(Webhook):
+    def start(self):
+        super().start()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificates / "server.crt", self.certificates / "server.key")
+        context.load_verify_locations(self.certificates / "ca.crt")
+        context.verify_mode = ssl.CERT_REQUIRED
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+
+    @property
+    def url(self):
+        return super().url.replace("http:", "https:")
+
+
+@pytest.fixture(params=[TlsRedis, TlsNats, TlsRabbit, TlsWebhook], ids=["redis", "nats", "amqp", "http"])
+def tls_server(request, tmp_path, certificates):
+    server = request.param(tmp_path)
+    server.certificates = certificates
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+def test_tls_with_certificates_on_both_sides(tls_server, certificates, tmp_path, monkeypatch):
+    url, files = tls_server.url, [f"tls-{name}={certificates / file}" for name, file in OURS.items()]
+    config = tmp_path / "tls.txt"
+
+    def attempt(*options):
+        config.write_text("\n".join(["[message-broker]", *options]))
+        return outcome(url, monkeypatch, password="", config=str(config))
+
+    assert attempt(*files) == (1, [])
+    for name, unknown in (("an authority that is not ours", [f"tls-cafile={certificates}/other.crt"]), ("none", [])):
+        acknowledged, problems = attempt(*unknown, *files[1:])
+        assert acknowledged == 0, name
+        assert "CERTIFICATE_VERIFY_FAILED" in problems[0], name
+        assert "certificate" in problems[0], name
+    acknowledged, problems = attempt(files[0])  # without our own certificate
+    assert acknowledged == 0
+    assert problems
+
+
+OURS = {"cafile": "ca.crt", "certfile": "client.crt", "keyfile": "client.key"}
+
+
+def test_kafka_with_tls_names_the_authority_that_it_does_not_trust(certificates, tmp_path, monkeypatch):
+    """librdkafka's mock cluster speaks no TLS; any server shows that ours looks at the certificate."""
+    server = TlsWebhook(tmp_path)
+    server.certificates = certificates
+    try:
+        server.start()
+        url = f"kafkas://127.0.0.1:{server.port}/t?connect-timeout=2&tls-cafile={certificates}"
+        acknowledged, problems = outcome(f"{url}/other.crt", monkeypatch, password="")
+        assert acknowledged == 0
+        assert "certificate verify failed" in problems[0]
+        _, problems = outcome(f"{url}/ca.crt", monkeypatch, password="")
+        assert "certificate verify failed" not in problems[0]
+    finally:
+        server.close()
 
 
 def test_mqtt_trusts_nobody_unasked(mosquitto, monkeypatch):

@@ -12,7 +12,7 @@ from typing import Any
 
 from sluice.messages.brokers.endpoint import Endpoint
 from sluice.messages.brokers.tls import tls_context
-from sluice.messages.brokers.transport import Message, TransportError, client_library
+from sluice.messages.brokers.transport import ConnectionLostError, Message, TransportError, client_library
 
 _PERSISTENT = 2
 _GOODBYE = 0.5  # seconds
@@ -34,6 +34,7 @@ class AmqpTransport:
         self._connection: Any = None
         self._channel: Any = None
         self._problem = ""
+        self._lost = False
         self._confirmed = self._published = 0
         self._unordered: set[int] = set()  # confirmed before one that was published earlier
 
@@ -56,13 +57,13 @@ class AmqpTransport:
         )
 
     def connect(self) -> None:
-        self._problem = ""
+        self._problem, self._lost = "", False
         self._confirmed = self._published = 0
         self._unordered = set()
         self._connection = self._library.SelectConnection(
             self._parameters,
             on_open_callback=lambda connection: connection.channel(on_open_callback=self._on_channel),
-            on_open_error_callback=self._on_lost,
+            on_open_error_callback=self._on_refused,
             on_close_callback=self._on_lost,
         )
         ready = self._run_until(lambda: self._channel is not None, self._endpoint.number("connect-timeout"))
@@ -79,7 +80,9 @@ class AmqpTransport:
             self._publish(batch[self._published - first :])
             self._wait_for_confirms()
         if self._confirmed == first:
-            raise TransportError(self._problem or "the broker does not acknowledge")
+            raise (ConnectionLostError if self._lost else TransportError)(
+                self._problem or "the broker does not acknowledge"
+            )
         return [None] * (self._confirmed - first)
 
     def _publish(self, messages: Sequence[Message]) -> None:
@@ -150,7 +153,11 @@ class AmqpTransport:
         self._stop_loop()
 
     def _on_lost(self, _source: Any, reason: Any) -> None:
-        self._problem = self._problem or f"the connection was lost: {reason or type(reason).__name__}"
+        self._problem, self._lost = self._problem or f"the connection was lost: {_told(reason)}", True
+        self._stop_loop()
+
+    def _on_refused(self, _source: Any, reason: Any) -> None:
+        self._problem = self._problem or f"no connection: {_told(reason)}"
         self._stop_loop()
 
     def _on_return(self, _channel: Any, _method: Any, _properties: Any, _body: bytes) -> None:
@@ -172,3 +179,13 @@ class AmqpTransport:
                 self._confirmed += 1
                 self._unordered.remove(self._confirmed)
         self._stop_loop()
+
+
+def _told(reason: Any) -> str:
+    """Return what an exception of pika says; of attempts to connect, which wrap one another, what the last one says."""
+    while True:
+        inner = [*getattr(reason, "exceptions", ()), getattr(reason, "exception", None), *getattr(reason, "args", ())]
+        wrapped = next((error for error in reversed(inner) if isinstance(error, Exception)), None)
+        if wrapped is None:
+            return str(reason) or type(reason).__name__
+        reason = wrapped

@@ -16,7 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from sluice.errors import SluiceError
-from sluice.messages.brokers.transport import Message, Transport, TransportError
+from sluice.messages.brokers.refusals import Refusals, Refused, Suspicion
+from sluice.messages.brokers.transport import ConnectionLostError, Message, Transport, TransportError
 from sluice.messages.spool import Spool
 from sluice.messages.writer import Overflow
 
@@ -27,6 +28,7 @@ _MOST_BYTES = 1 << 20
 _HEARTBEAT = 1.0  # seconds between calls of Transport.idle
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 5.0  # seconds between attempts to connect; doubled each time
 _HURRY = 1.0  # seconds for acknowledgements at a stop
+_SILENT = 1.0  # seconds that `flush` waits before it says so
 
 
 @dataclass
@@ -54,7 +56,8 @@ class Delivery:
     """A `Sink` whose messages reach a broker at least once and in order.
 
     ``on_away(text)`` is called on the client's thread when the broker cannot be reached or stops to answer, once until
-    it works again; ``on_refused(text)`` for each message that the broker will never take. Both without a lock held.
+    it works again; ``on_refused(text)`` when messages that the broker will never take are set aside;
+    ``on_wait(text)`` when `flush` waits for a broker that is there, for longer than a second. All without a lock held.
     """
 
     def __init__(
@@ -64,8 +67,10 @@ class Delivery:
         *,
         overflow: Overflow,
         patience: float,
+        patience_away: float | None = None,
         on_away: Callable[[str], None],
         on_refused: Callable[[str], None],
+        on_wait: Callable[[str], object] = str,
         id_in_payload: bool = False,
         scrub: Callable[[str], str] = str,
     ) -> None:
@@ -76,8 +81,10 @@ class Delivery:
             spool: owned and closed by the delivery.
             overflow: what to do when the spool is full.
             patience: seconds that `flush` waits for acknowledgements.
+            patience_away: the same while the broker cannot be reached; None: no difference.
             on_away: see above.
             on_refused: see above.
+            on_wait: see above.
             id_in_payload: put the id as first member ``message_id`` into payloads that are JSON objects.
             scrub: takes secrets out of a text.
         """
@@ -85,8 +92,11 @@ class Delivery:
         self._spool = spool
         self._overflow = overflow
         self._patience = patience
+        self._patience_away = patience if patience_away is None else min(patience, patience_away)
         self._on_away = on_away
-        self._on_refused = on_refused
+        self._on_wait = on_wait
+        self._refusals = Refusals(spool, on_refused)
+        self._suspicion = Suspicion()
         self._id_in_payload = id_in_payload
         self._scrub = scrub
         self._changed = threading.Condition()
@@ -195,14 +205,19 @@ class Delivery:
         Raises:
             TransportError: it has not; the rest stays in the spool, and goes with the next run.
         """
-        deadline = time.monotonic() + self._patience
-        with self._changed:
-            while len(self._spool) and not self._stopping:
-                remaining = min(deadline, self._leave_by) - time.monotonic()
-                if remaining <= 0:
+        start, told = time.monotonic(), False
+        while True:
+            with self._changed:
+                left, away = len(self._spool), bool(self._last_problem) and not self._connected
+                until = min(start + (self._patience_away if away else self._patience), self._leave_by)
+                remaining = until - time.monotonic()
+                if not left or self._stopping or remaining <= 0:
                     break
-                self._changed.wait(min(remaining, _HEARTBEAT))
-            left = len(self._spool)
+                self._changed.wait(min(remaining, _SILENT))
+            if not (told or away) and time.monotonic() - start >= _SILENT:
+                told = True
+                self._on_wait(f"waiting {until - start:.0f} s at most for the acknowledgement of {left} messages")
+        self._refusals.tell_rest()
         if left:
             where = f"stay in {str(self._spool.path)!r} and are sent by the next run"
             what = where if self._spool.path is not None else "are lost with the stop, since spool=none keeps none"
@@ -223,24 +238,37 @@ class Delivery:
     def _run(self) -> None:
         wait = _FIRST_WAIT
         while not self._stopping:
-            acknowledged = self._counters.acknowledged
+            settled = self._settled
             try:
-                self._transport.connect()
-                self._note_connected()
+                self._connect()
                 self._serve()
             except Exception as error:
                 self._note_away(error)
             with suppress(Exception):
                 self._transport.close()
-            wait = _FIRST_WAIT if self._counters.acknowledged > acknowledged else min(2 * wait, _LONGEST_WAIT)
+            useful = self._settled > settled or self._suspicion.active
+            wait = _FIRST_WAIT if useful else min(2 * wait, _LONGEST_WAIT)
             with self._changed:
                 # Jitter: a thousand clients of one broker do not come back in the same moment.
                 self._changed.wait_for(lambda: self._stopping, wait * random.uniform(0.5, 1))
 
+    @property
+    def _settled(self) -> int:
+        """How many messages have an answer for good."""
+        return self._counters.acknowledged + self._counters.failed
+
+    def _connect(self) -> None:
+        try:
+            self._transport.connect()
+        except Exception:
+            self._suspicion.clear()
+            raise
+        self._note_connected()
+
     def _serve(self) -> None:
         """Send what is spooled until the connection is lost, which raises, or the stop comes."""
         while not self._stopping:
-            batch = self._spool.first(_MOST, _MOST_BYTES)
+            batch = self._spool.first(1 if self._suspicion.active else _MOST, _MOST_BYTES)
             if not batch:
                 with self._changed:
                     came = self._changed.wait_for(lambda: len(self._spool) or self._stopping, _HEARTBEAT)
@@ -250,7 +278,14 @@ class Delivery:
             self._count(sent=len(batch))
             try:
                 answers = self._transport.send([self._message(number, payload) for number, payload in batch])
+            except ConnectionLostError as error:
+                if not self._suspicion.lost(batch[0][0], alone=len(batch) == 1):
+                    self._spool.land()
+                    raise
+                self._settle(batch, [f"each time it was sent alone, {error}"])
+                return
             except Exception:
+                self._suspicion.clear()
                 self._spool.land()
                 raise
             self._settle(batch, answers)
@@ -258,19 +293,27 @@ class Delivery:
                 raise TransportError("the broker does not acknowledge")
 
     def _settle(self, batch: Sequence[tuple[int, bytes]], answers: Sequence[str | None]) -> None:
+        self._suspicion.clear()
         if not answers:
             self._spool.land()
             return
+        refused = [
+            Refused(self._id(number), number, payload, self._scrub(answer))
+            for (number, payload), answer in zip(batch, answers, strict=False)
+            if answer is not None
+        ]
+        texts = self._refusals.set_aside(refused)
         self._spool.remove(batch[len(answers) - 1][0])
-        refusals = [answer for answer in answers if answer is not None]
-        self._count(acknowledged=len(answers) - len(refusals), failed=len(refusals))
+        self._count(acknowledged=len(answers) - len(refused), failed=len(refused))
         with self._changed:
             self._last_problem = ""
-        for refusal in refusals:
-            self._on_refused(self._scrub(refusal))
+        self._refusals.tell(texts)
+
+    def _id(self, number: int) -> str:
+        return f"{self._spool.origin}-{number}"
 
     def _message(self, number: int, payload: bytes) -> Message:
-        name = f"{self._spool.origin}-{number}"
+        name = self._id(number)
         if self._id_in_payload and payload[:1] == b"{":
             rest = payload[1:].lstrip()
             payload = b'{"message_id":"' + name.encode() + (b'"' if rest[:1] == b"}" else b'",') + rest

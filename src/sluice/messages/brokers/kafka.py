@@ -78,6 +78,7 @@ class KafkaTransport:
         try:
             self._producer.list_topics(self._endpoint.topic, timeout=self._endpoint.number("connect-timeout"))
         except self._library.KafkaException as error:
+            self._producer.poll(0)  # which calls _on_error
             raise TransportError(self._problem or error.args[0].str()) from error
 
     def send(self, batch: Sequence[Message]) -> list[str | None]:

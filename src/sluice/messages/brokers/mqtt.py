@@ -11,7 +11,7 @@ from typing import Any
 from sluice.errors import ConfigurationError
 from sluice.messages.brokers.endpoint import Endpoint
 from sluice.messages.brokers.tls import tls_context
-from sluice.messages.brokers.transport import Message, TransportError, client_library
+from sluice.messages.brokers.transport import ConnectionLostError, Message, TransportError, client_library
 
 _REFUSAL = 0x80
 # Reason codes of MQTT 5 that are about this one message: packet too large, payload format invalid.
@@ -84,7 +84,7 @@ class MqttTransport:
                 some, self._publish([message for message in some if not self._too_large(message)])
             )
         if not answers:
-            raise TransportError(self._problem)
+            raise (ConnectionLostError if self._state else TransportError)(self._problem)
         return answers
 
     def _publish(self, messages: Sequence[Message]) -> dict[str, int]:

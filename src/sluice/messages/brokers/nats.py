@@ -9,11 +9,13 @@ from typing import Any
 
 from sluice.messages.brokers.endpoint import Endpoint
 from sluice.messages.brokers.tls import tls_context
-from sluice.messages.brokers.transport import Message, TransportError, client_library
+from sluice.messages.brokers.transport import ConnectionLostError, Message, TransportError, client_library
 
 _ROUND = 0.02  # seconds for pings and pongs in `idle`
 _HEADER = 128  # bytes of the headers
 _MARGIN = 1.0  # seconds beyond the client's own time limits
+_AGAIN = 0.1  # seconds between the client's two attempts to connect
+_LARGER_THAN_THE_STREAM_TAKES = 10054  # JSStreamMessageExceedsMaximumErr of nats-server's errors.json
 
 
 class NatsTransport:
@@ -30,14 +32,18 @@ class NatsTransport:
         self._tls = tls_context(endpoint)
         self._problem = ""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._lost = asyncio.Event()
+        self._trouble = asyncio.Event()
         self._client: Any = None
         self._stream: Any = None
 
     def connect(self) -> None:
         self._problem = ""
-        self._loop, self._lost = asyncio.new_event_loop(), asyncio.Event()
-        self._run(self._connect(), self._endpoint.number("connect-timeout") + _MARGIN)
+        self._loop, self._trouble = asyncio.new_event_loop(), asyncio.Event()
+        try:
+            self._run(self._connect(), self._endpoint.number("connect-timeout") + _MARGIN)
+        except (TimeoutError, self._library.errors.Error) as error:
+            # What the client raises in the end does not say what happened; that its callback was told.
+            raise TransportError(self._problem or str(error) or "the server does not answer") from error
 
     async def _connect(self) -> None:
         endpoint, options = self._endpoint, self._endpoint.options
@@ -46,6 +52,8 @@ class NatsTransport:
         await self._client.connect(
             [f"nats://{host}" for host in endpoint.hosts],
             allow_reconnect=False,
+            max_reconnect_attempts=1,
+            reconnect_time_wait=_AGAIN,
             connect_timeout=timeout,
             error_cb=self._on_error,
             disconnected_cb=self._on_lost,
@@ -76,37 +84,74 @@ class NatsTransport:
         return answers
 
     async def _send(self, batch: Sequence[Message]) -> list[str | None]:
+        self._problem, self._trouble = "", asyncio.Event()
         futures = [await self._publish(message) for message in batch]
-        lost = asyncio.ensure_future(self._lost.wait())
+        trouble = asyncio.ensure_future(self._trouble.wait())
         answers: list[str | None] = []
         for future in futures:
-            timeout = self._endpoint.number("ack-timeout")
-            await asyncio.wait({future, lost}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {future, trouble}, timeout=self._endpoint.number("ack-timeout"), return_when=asyncio.FIRST_COMPLETED
+            )
             error = future.exception() if future.done() else TimeoutError("the server does not acknowledge")
             if error is not None:
                 self._problem = self._problem or str(error)
                 break
-            answer = future.result()
-            answers.append(answer if isinstance(answer, str) else None)
-        lost.cancel()
+            answers.append(future.result() if isinstance(future.result(), str) else None)
+        trouble.cancel()
         for future in futures[len(answers) :]:
-            # Answers that nobody waits for any more: the connection is about to be closed.
+            # Answers that nobody waits for any more.
             future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        if len(answers) < len(batch) and self._client.is_connected and self._trouble.is_set():
+            answers += await self._send_singly(batch[len(answers) :])
         if not answers:
-            raise TransportError(self._problem)
+            raise (TransportError if self._client.is_connected else ConnectionLostError)(self._problem)
+        return answers
+
+    async def _send_singly(self, batch: Sequence[Message]) -> list[str | None]:
+        """Send messages one by one, for the answers to each: of many, the client tells only that one was refused.
+
+        What has arrived already is left out by the server, which knows its id.
+        """
+        from nats.js.errors import APIError
+
+        answers: list[str | None] = []
+        for message in batch:
+            if (refusal := self._too_large(message)) is None:
+                try:
+                    await self._stream.publish(
+                        self._endpoint.topic,
+                        message.payload,
+                        timeout=self._endpoint.number("ack-timeout"),
+                        headers={"Nats-Msg-Id": message.id},
+                    )
+                except APIError as error:
+                    if error.err_code != _LARGER_THAN_THE_STREAM_TAKES:
+                        self._problem = str(error)
+                        break
+                    refusal = f"the stream takes no message of this size: {error.description}"
+                except self._library.errors.Error as error:
+                    self._problem = str(error)
+                    break
+            answers.append(refusal)
         return answers
 
     async def _publish(self, message: Message) -> asyncio.Future[Any]:
         """Publish a message; its answer is text if the server will never take it."""
-        largest = self._client.max_payload - _HEADER
-        if len(message.payload) > largest:
+        refusal = self._too_large(message)
+        if refusal is not None:
             refused: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            refused.set_result(f"a message of {len(message.payload)} bytes is larger than the server takes ({largest})")
+            refused.set_result(refusal)
             return refused
         published: asyncio.Future[Any] = await self._stream.publish_async(
             self._endpoint.topic, message.payload, headers={"Nats-Msg-Id": message.id}
         )
         return published
+
+    def _too_large(self, message: Message) -> str | None:
+        largest = self._client.max_payload - _HEADER
+        if len(message.payload) <= largest:
+            return None
+        return f"a message of {len(message.payload)} bytes is larger than the server takes ({largest})"
 
     def idle(self) -> None:
         self._run(asyncio.sleep(_ROUND), None)
@@ -120,10 +165,7 @@ class NatsTransport:
         with suppress(Exception):
             if client is not None:
                 loop.run_until_complete(asyncio.wait_for(client.close(), _MARGIN))
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.run_until_complete(_cancel_others())
         loop.close()
 
     def _run(self, work: Coroutine[Any, Any, Any], timeout: float | None) -> Any:
@@ -133,7 +175,16 @@ class NatsTransport:
 
     async def _on_error(self, error: Exception) -> None:
         self._problem = str(error) or type(error).__name__
+        self._trouble.set()
 
     async def _on_lost(self) -> None:
         self._problem = self._problem or "the connection was lost"
-        self._lost.set()
+        self._trouble.set()
+
+
+async def _cancel_others() -> None:
+    """End the tasks that the client has left behind."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -24,8 +24,10 @@ def open_delivery(
     fsync: bool = False,
     overflow: Overflow = Overflow.WAIT,
     patience: float = 10.0,
+    patience_away: float | None = None,
     on_away: Callable[[str], None],
     on_refused: Callable[[str], None],
+    on_wait: Callable[[str], object] = str,
 ) -> Delivery:
     """Start to deliver to an endpoint.
 
@@ -36,8 +38,10 @@ def open_delivery(
         fsync: wait for the disk at each write, so that messages survive a power failure too.
         overflow: what to do when the spool is full.
         patience: see `Delivery`, as for the rest.
+        patience_away: see `Delivery`.
         on_away: see `Delivery`.
         on_refused: see `Delivery`.
+        on_wait: see `Delivery`.
 
     Raises:
         ConfigurationError: the client library is missing, an option cannot be used, or the spool cannot.
@@ -50,8 +54,11 @@ def open_delivery(
         Spool(path, capacity=spool_size, fsync=fsync),
         overflow=overflow,
         patience=patience,
+        # Messages in memory alone would be lost by not waiting.
+        patience_away=None if path is None else patience_away,
         on_away=on_away,
         on_refused=on_refused,
+        on_wait=on_wait,
         id_in_payload=endpoint.flag("id-in-payload"),
         scrub=endpoint.scrub,
     )

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from sluice.messages.brokers.endpoint import Endpoint
-from sluice.messages.brokers.transport import Message, client_library
+from sluice.messages.brokers.transport import ConnectionLostError, Message, client_library
 
 
 class RedisTransport:
@@ -54,7 +54,10 @@ class RedisTransport:
         for message in batch:
             entry = {self._endpoint.options["payloadkey"]: message.payload, "id": message.id}
             pipeline.xadd(self._endpoint.topic, entry, maxlen=self._size, approximate=True)
-        pipeline.execute()
+        try:
+            pipeline.execute()
+        except self._library.exceptions.ConnectionError as error:
+            raise ConnectionLostError(f"the connection was lost: {error}") from error
         return [None] * len(batch)
 
     def idle(self) -> None:

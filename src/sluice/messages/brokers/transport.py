@@ -15,6 +15,13 @@ class TransportError(SluiceError):
     """The broker cannot be reached, or did not take what it was sent; it is tried again."""
 
 
+class ConnectionLostError(TransportError):
+    """A broker that had greeted us closed the connection instead of answering.
+
+    So do brokers that go away, and some that are sent a message larger than they take.
+    """
+
+
 @dataclass(frozen=True)
 class Message:
     """One message: its id, the same at every attempt, and its bytes."""
@@ -35,6 +42,9 @@ class Transport(Protocol):
         Returns:
             For each message from the front: None if the broker has acknowledged it, or why it will never take this one.
             Shorter than the batch, or an exception: the connection is of no use any more, the rest has no answer.
+
+        Raises:
+            ConnectionLostError: nothing was answered, and the message in front may be the reason.
         """
 
     def idle(self) -> None:
