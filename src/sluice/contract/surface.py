@@ -14,6 +14,8 @@ from contextlib import contextmanager
 import gi
 
 gi.require_version("Gst", "1.0")
+import numpy as np
+import numpy.typing as npt
 from gi.repository import Gst
 
 from sluice.contract import gstref
@@ -112,6 +114,11 @@ class SurfaceBatch:
 
     def __iter__(self) -> Iterator[Surface]:
         return (self[index] for index in range(self._length))
+
+    def sizes(self) -> npt.NDArray[np.uint32]:
+        """Return width and height of every surface, uint32 ``[N, 2]``."""
+        words = np.frombuffer(self._infos, np.uint32).reshape(-1, _SURFACE.size // 4)
+        return words[: self._length, 4:6]  # behind two 64-bit fields, see SurfaceInfo of native/surface.h
 
     @property
     def mem_type(self) -> MemType:

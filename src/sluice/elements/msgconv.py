@@ -87,6 +87,8 @@ class SluiceMsgConv(InPlaceElement):
             component_id=values["comp-id"],
             needs_sizes=ours,
             on_made=self._dump.put if self._dump is not None else None,
+            plain=ours and values["per"] == "frame" and not values["masks"] and configuration is None,
+            empty_frames=values["empty-frames"] == "emit",
         )
 
     def stop(self) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import gi
 
 gi.require_version("Gst", "1.0")
+import numpy as np
+import numpy.typing as npt
 from gi.repository import Gst
 
 from sluice.contract import bulk, infer_meta, user_meta
@@ -23,6 +25,7 @@ from sluice.messages import Attribute, FrameRecord, Numbers, ObjectRecord, Per, 
 from sluice.messages.deepstream import DeepStreamMessages
 from sluice.messages.deepstream_config import Configuration
 from sluice.messages.deepstream_full import analytics_members, place_members, sensor_members
+from sluice.messages.plain import Outcome, attach_plain
 from sluice.messages.schema import Mask
 
 _COLUMNS = (
@@ -63,6 +66,8 @@ class Conversion:
         component_id: int,
         needs_sizes: bool,
         on_made: Callable[[Sequence[bytes]], None] | None = None,
+        plain: bool = False,
+        empty_frames: bool = True,
     ) -> None:
         """Convert by the element's properties of the same names.
 
@@ -72,6 +77,8 @@ class Conversion:
             component_id: written to the messages.
             needs_sizes: whether the maker needs the size of a frame's surface; otherwise it is given zeros.
             on_made: told the messages of each frame that has some.
+            plain: whether `attach_plain` makes the maker's messages where it can.
+            empty_frames: of those, whether frames without objects have one.
         """
         self.counters = Counters()
         self._maker = maker
@@ -79,6 +86,8 @@ class Conversion:
         self._component_id = component_id
         self._needs_sizes = needs_sizes
         self._on_made = on_made
+        self._plain = plain and on_made is None
+        self._empty_frames = empty_frames
         # Size of all frames, where the caps and not the surfaces tell it.
         self._size: tuple[int, int] | None = None
 
@@ -108,24 +117,47 @@ class Conversion:
                 raise ContractError(
                     "the buffer carries no batch metadata; sluicemux or sluiceinfer must stand before sluicemsgconv"
                 )
-            sizes = self._sizes(buffer)
-            for frame in batch.frames:
-                self._convert_frame(frame, sizes)
+            sizes = self._sizes(buffer, batch)
+            if not self._plain:
+                left = batch.frames
+            elif not (left := self._attach_plain(batch, sizes)):
+                return
+            every = sizes.tolist()
+            for frame in left:
+                self._convert_frame(frame, every)
 
-    def _sizes(self, buffer: Gst.Buffer) -> list[tuple[int, int]] | None:
-        """Return the size of each surface, or None when the caps tell the size."""
+    def _attach_plain(self, batch: BatchMeta, sizes: npt.NDArray[np.uint32]) -> list[FrameMeta]:
+        """Make the messages that need no Python and return the frames that are left."""
+        outcomes = attach_plain(
+            batch,
+            sizes,
+            frame_interval=self._frame_interval,
+            empty_frames=self._empty_frames,
+            component_id=self._component_id,
+        )
+        counted = np.bincount(outcomes, minlength=len(Outcome)).tolist()
+        self.counters.frames += len(outcomes) - counted[Outcome.LEFT]
+        self.counters.messages += counted[Outcome.TOLD]
+        self.counters.skipped += counted[Outcome.NOT_DUE] + counted[Outcome.EMPTY]
+        if not counted[Outcome.LEFT]:
+            return []
+        return [frame for frame, left in zip(batch.frames, outcomes == Outcome.LEFT, strict=True) if left]
+
+    def _sizes(self, buffer: Gst.Buffer, batch: BatchMeta) -> npt.NDArray[np.uint32]:
+        """Return the size of each surface, uint32 ``[N, 2]``."""
         if self._size is not None:
-            return None
+            return np.full((max(1, batch.max_frames), 2), self._size, np.uint32)
         surfaces = SurfaceBatch.of(buffer)
-        sizes = [(surface.width, surface.height) for surface in surfaces]
+        sizes = surfaces.sizes()
         surfaces.close()
         return sizes
 
-    def _convert_frame(self, frame: FrameMeta, sizes: list[tuple[int, int]] | None) -> None:
+    def _convert_frame(self, frame: FrameMeta, sizes: Sequence[Sequence[int]]) -> None:
         self.counters.frames += 1
         made: list[bytes] = []
         if frame.frame_num % self._frame_interval == 0:
-            made = self._maker(frame, sizes[frame.batch_id] if sizes is not None else self._size or (0, 0))
+            width, height = self._size or sizes[frame.batch_id]
+            made = self._maker(frame, (width, height))
             attach_payloads(frame, made, self._component_id)
         self.counters.messages += len(made)
         self.counters.skipped += not made

@@ -39,6 +39,7 @@
   X (BATCH_MAX_FRAMES, "NvDsBatchMeta.max_frames_in_batch") \
   X (BATCH_MUTEX, "NvDsBatchMeta.meta_mutex") \
   X (BATCH_FRAMES, "NvDsBatchMeta.num_frames_in_batch") \
+  X (BATCH_FRAME_LIST, "NvDsBatchMeta.frame_meta_list") \
   X (BATCH_USERS, "NvDsBatchMeta.batch_user_meta_list") \
   X (FRAME_PAD, "NvDsFrameMeta.pad_index") \
   X (FRAME_BATCH_ID, "NvDsFrameMeta.batch_id") \
@@ -53,6 +54,7 @@
   X (FRAME_PIPELINE_HEIGHT, "NvDsFrameMeta.pipeline_height") \
   X (FRAME_INFER_DONE, "NvDsFrameMeta.bInferDone") \
   X (FRAME_OBJECTS, "NvDsFrameMeta.obj_meta_list") \
+  X (FRAME_USERS, "NvDsFrameMeta.frame_user_meta_list") \
   X (OBJECT_PARENT, "NvDsObjectMeta.parent") \
   X (OBJECT_COMPONENT, "NvDsObjectMeta.unique_component_id") \
   X (OBJECT_CLASS, "NvDsObjectMeta.class_id") \
@@ -62,6 +64,8 @@
   X (OBJECT_CONFIDENCE, "NvDsObjectMeta.confidence") \
   X (OBJECT_TRACKER_CONFIDENCE, "NvDsObjectMeta.tracker_confidence") \
   X (OBJECT_LABEL, "NvDsObjectMeta.obj_label") \
+  X (OBJECT_CLASSIFIERS, "NvDsObjectMeta.classifier_meta_list") \
+  X (OBJECT_USERS, "NvDsObjectMeta.obj_user_meta_list") \
   X (RECT_BOX, "NvDsObjectMeta.rect_params.left") \
   X (RECT_BORDER_WIDTH, "NvDsObjectMeta.rect_params.border_width") \
   X (RECT_BORDER_COLOR, "NvDsObjectMeta.rect_params.border_color") \
