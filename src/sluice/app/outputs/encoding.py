@@ -41,6 +41,41 @@ def find_encoder() -> tuple[str, str, dict[str, Any]]:
     )
 
 
+# What live viewing changes: no frame waits in the encoder, and every browser decodes what comes out. The rate is in
+# the unit of the property that has it.
+_LIVE: dict[str, tuple[dict[str, Any], str, int]] = {
+    "x264enc": ({"tune": "zerolatency", "b-adapt": False, "rc-lookahead": 0, "key-int-max": 10_000}, "bitrate", 1000),
+    "nvh264enc": ({"zerolatency": True, "bframes": 0}, "bitrate", 1000),
+    "openh264enc": ({"complexity": "low"}, "bitrate", 1),
+    "avenc_mpeg4": ({}, "bitrate", 1),
+}
+
+
+def live_encoder(bitrate: int | None) -> list[Gst.Element]:
+    """Return the encoder of `find_encoder` set for live viewing, what fixes its profile, and its parser.
+
+    Key frames are asked for by time (see `Relay`), so that they come as often whatever the frame rate is.
+
+    Args:
+        bitrate: bit/s; None: constant quality.
+
+    Raises:
+        ConfigurationError: no encoder is installed.
+    """
+    name, parser, settings = find_encoder()
+    changes, rate_property, unit = _LIVE[name]
+    encoder = make_element(name, **settings, **{key.replace("-", "_"): value for key, value in changes.items()})
+    if bitrate is not None:
+        encoder.set_property(rate_property, max(1, bitrate // unit))
+        if name == "x264enc":
+            Gst.util_set_object_arg(encoder, "pass", "cbr")
+    if parser != "h264parse":
+        return [encoder, make_element(parser)]
+    # Constrained baseline is what WebRTC asks of every browser.
+    profile = make_element("capsfilter", caps=Gst.Caps.from_string("video/x-h264, profile=constrained-baseline"))
+    return [encoder, profile, make_element(parser, config_interval=-1)]
+
+
 class Fit:
     """Elements that give all pictures of a stream the size of its first one, made even; later ones are scaled to it.
 

@@ -62,6 +62,9 @@ class Mp4Branch:
         """Finish the file with the frames that have arrived, and take no more; waits for room in the branch's queue."""
         self.bin.get_static_pad("sink").send_event(Gst.Event.new_eos())
 
+    def close(self) -> None:
+        """Let go of what keeps the branch alive: nothing does."""
+
 
 def _check_writable(path: Path) -> None:
     try:

@@ -1,0 +1,237 @@
+"""Recordings in segments, clips around events, and HLS: the outputs of a stream that are files."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
+from sluice.app.gst import make_element
+from sluice.app.outputs.encoding import find_encoder
+from sluice.app.outputs.options import ClipOptions, HlsOptions, RecordOptions
+from sluice.app.outputs.relay import Relay
+from sluice.app.outputs.stage import MOST_PACKETS, Stage
+from sluice.app.outputs.standing import (
+    Around,
+    Standing,
+    free_path,
+    make_file_sink,
+    make_muxer,
+    prune,
+    safe_name,
+    utc_name,
+)
+from sluice.elements.guard import guarded
+
+_WAITING_PACKETS = 50  # that may wait for the disk where the source waits for it too
+_MOST_WAITING = 5000  # encoded frames of a clip that may wait for the disk, those before the event included
+_STALL = 10.0  # seconds beyond its end after which a clip of a stream that stands still is finished
+
+
+def _parser() -> Gst.Element:
+    return make_element(find_encoder()[1])
+
+
+class Recorder(Standing):
+    """Segments, one after another; see `RecordOptions`."""
+
+    kind = "record"
+
+    def __init__(self, around: Around, options: RecordOptions, every: bool) -> None:
+        """Prepare it; with `every` the source waits for the disk."""
+        super().__init__(around)
+        self._options, self._every = options, every
+        self._folder = Path(options.folder).expanduser() / safe_name(around.name)
+        self._current: Path | None = None
+        self.counts |= {"segments": 0, "bytes": 0, "deleted": 0, "lost": 0}
+
+    def build(self) -> Stage:
+        """Make the recorder; the folder is made here and, if it is deleted, again with the next segment."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        options = self._options
+        splitter = make_element(
+            "splitmuxsink",
+            muxer=make_muxer(options.container),
+            sink=make_file_sink(),
+            max_size_time=int((options.segment_seconds or 0) * 1e9),
+            max_size_bytes=options.segment_bytes or 0,
+            send_keyframe_requests=options.segment_seconds is not None and options.segment_bytes is None,
+        )
+        splitter.connect("format-location", self._name_segment)
+        return Stage(
+            self.around.hub,
+            f"record-{self.around.name}",
+            [_parser(), splitter],
+            most=_WAITING_PACKETS if self._every else MOST_PACKETS,
+            waits=self._every,
+            on_end=self._ended,
+            on_message=self.on_message,
+        )
+
+    @guarded(failure="")
+    def _name_segment(self, _splitter: Gst.Element, _number: int) -> str:
+        """Name the next segment after this moment; called on the recorder's own thread."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        name = f"{safe_name(self.around.name)}_{utc_name()}.{self._options.container}"
+        return str(free_path(self._folder / name))
+
+    def on_message(self, structure: Gst.Structure) -> None:
+        """Count segments, report them, and delete the oldest."""
+        path = Path(structure.get_string("location") or "")
+        if structure.get_name() == "splitmuxsink-fragment-opened":
+            self._current = path
+        elif structure.get_name() == "splitmuxsink-fragment-closed":
+            self._current = None if self._current == path else self._current
+            self.counts["segments"] += 1
+            if path.exists():
+                self.counts["bytes"] += path.stat().st_size
+            self.around.tell("segment-finished", f"{self.around.name}: {path.name}", file=str(path))
+            options = self._options
+            gone = prune(
+                self._folder, f".{options.container}", options.keep_segments, options.keep_bytes, self._current
+            )
+            self.counts["deleted"] += len(gone)
+
+    def look(self) -> None:
+        """Begin a new segment where somebody has deleted the one that is being written."""
+        if self._current is not None and not self._current.exists():
+            self.counts["lost"] += 1
+            self.around.tell("record-lost", f"{self.around.name}: {self._current} was deleted", file=str(self._current))
+            self._current = None
+            self.finish()
+
+
+class Hls(Standing):
+    """A playlist and its segments; see `HlsOptions`."""
+
+    kind = "hls"
+
+    def __init__(self, around: Around, options: HlsOptions, every: bool) -> None:
+        """Prepare it; with `every` the source waits for the disk."""
+        super().__init__(around)
+        self._options, self._every = options, every
+        self.folder = Path(options.folder).expanduser() / safe_name(around.name)
+
+    def build(self) -> Stage:
+        """Make it. What an earlier run left in the folder is deleted."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for old in [*self.folder.glob("segment*.ts"), *self.folder.glob("index.m3u8")]:
+            old.unlink()
+        options = self._options
+        sink = make_element(
+            "hlssink2",
+            location=str(self.folder / "segment%05d.ts"),
+            playlist_location=str(self.folder / "index.m3u8"),
+            target_duration=options.segment_seconds,
+            playlist_length=options.playlist_length,
+            max_files=options.keep_segments,
+        )
+        return Stage(
+            self.around.hub,
+            f"hls-{self.around.name}",
+            [_parser(), sink],
+            most=_WAITING_PACKETS if self._every else MOST_PACKETS,
+            waits=self._every,
+            on_end=self._ended,
+        )
+
+
+class Clips(Standing):
+    """Clips around events; see `ClipOptions`. The encoder runs all the time, for the seconds before an event."""
+
+    kind = "clips"
+
+    def __init__(self, around: Around, options: ClipOptions) -> None:
+        """Prepare it."""
+        super().__init__(around)
+        self._options = options
+        self._folder = Path(options.folder).expanduser() / safe_name(around.name)
+        self._relay: Relay | None = None
+        self._path: Path | None = None
+        self._last = self._due = 0.0
+        self._reasons: list[str] = []
+        self.counts |= {"clips": 0, "triggers": 0, "deleted": 0}
+
+    def tick(self) -> None:
+        """Have the stream encoded, and finish a clip whose stream stands still."""
+        self.count()
+        if self.enabled and not self._closing and self.around.flowing and self._relay is None:
+            if time.monotonic() >= self._next_try:
+                try:
+                    self._relay = self.around.encoded(self, self._lost)
+                except Exception as error:
+                    self._failed(str(error))
+        elif self.stage is not None and time.monotonic() > self._due:
+            self.finish()
+
+    def switch(self, on: bool) -> None:
+        """Switch it on or off; off finishes the clip and lets the encoder go."""
+        self.enabled = on
+        if not on:
+            self.finish()
+            self._relay = None
+            self.around.release(self)
+        self.tick()
+
+    def trigger(self, reason: str, at: int) -> None:
+        """Begin a clip around a running time in nanoseconds, or make the one that is being written longer."""
+        if self._relay is None or not self.enabled or self._closing:
+            return
+        options = self._options
+        self.counts["triggers"] += 1
+        until = at + int(options.after * 1e9)
+        self._due = time.monotonic() + options.after + _STALL
+        if self.stage is not None and self.stage.target is not None and not self.stage.target.ended:
+            self.stage.target.extend(min(until, int(self._last)))
+            if reason not in self._reasons:
+                self._reasons.append(reason)
+            return
+        if self.stage is not None:  # one is just being finished
+            self.around.hub.after(0.2, lambda: self.trigger(reason, at))
+            return
+        self._start(reason, at, until)
+
+    def _start(self, reason: str, at: int, until: int) -> None:
+        assert self._relay is not None
+        options = self._options
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            name = f"{safe_name(self.around.name)}_{utc_name()}_{safe_name(reason)[:40]}.{options.container}"
+            self._path = free_path(self._folder / name)
+            sink = make_file_sink()
+            sink.set_property("location", str(self._path))
+            chain = [_parser(), make_muxer(options.container), sink]
+            self.stage = Stage(
+                self.around.hub, f"clip-{self.around.name}", chain, most=_MOST_WAITING, on_end=self._ended
+            )
+        except Exception as error:
+            self._failed(str(error))
+            return
+        self._reasons = [reason]
+        self._last = at + options.longest * 1e9
+        self.stage.begin(self._relay, since=max(0, at - int(options.before * 1e9)), until=min(until, int(self._last)))
+        self.around.tell("clip-started", f"{self.around.name}: {reason}", file=str(self._path), reason=reason)
+
+    def _lost(self) -> None:
+        self._relay = None
+        self.finish()
+
+    def _ended(self, reason: str | None) -> None:
+        self.count()
+        self._before = (self.counts["frames"], self.counts["dropped"])
+        self.stage = None
+        if reason is not None:
+            self._failed(reason)
+            return
+        self.counts["clips"] += 1
+        details: dict[str, Any] = {"file": str(self._path), "reasons": list(self._reasons)}
+        self.around.tell("clip-finished", f"{self.around.name}: {self._path and self._path.name}", **details)
+        options = self._options
+        self.counts["deleted"] += len(
+            prune(self._folder, f".{options.container}", options.keep_clips, options.keep_bytes, None)
+        )

@@ -1,0 +1,81 @@
+"""The one thread on which outputs are begun, ended and repaired, so that no streaming thread ever does."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+_log = logging.getLogger(__name__)
+
+
+class Hub:
+    """A daemon thread that does what it is given in order, now or later. It is not given work that waits for long."""
+
+    def __init__(self, name: str) -> None:
+        """Start the thread."""
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._later: list[tuple[float, int, Callable[[], None]]] = []
+        self._number = itertools.count()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def post(self, work: Callable[[], object]) -> None:
+        """Have something done soon; what it raises is logged."""
+        self._work.put(lambda: self._guard(work))
+
+    def after(self, seconds: float, work: Callable[[], object]) -> None:
+        """Have something done in so many seconds. Any thread may call it."""
+        due = time.monotonic() + seconds
+        self._work.put(lambda: heapq.heappush(self._later, (due, next(self._number), lambda: self._guard(work))))
+
+    def call(self, work: Callable[[], Result], timeout: float = 10.0) -> Result:
+        """Have something done and return what it returns, or raise what it raises.
+
+        Raises:
+            TimeoutError: it was not done in so many seconds.
+        """
+        if threading.current_thread() is self._thread:
+            return work()
+        done: Future[Result] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(work())
+            except BaseException as error:
+                done.set_exception(error)
+
+        self._work.put(run)
+        return done.result(timeout)
+
+    def stop(self) -> None:
+        """End the thread after what it was given so far; what was to be done later is not."""
+        self._work.put(None)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(5.0)
+
+    def _guard(self, work: Callable[[], Any]) -> None:
+        try:
+            work()
+        except Exception:
+            _log.exception("an output's work failed")
+
+    def _run(self) -> None:
+        while True:
+            while self._later and self._later[0][0] <= time.monotonic():
+                heapq.heappop(self._later)[2]()
+            wait = max(0.0, self._later[0][0] - time.monotonic()) if self._later else None
+            try:
+                work = self._work.get(timeout=wait)
+            except queue.Empty:
+                continue
+            if work is None:
+                return
+            work()

@@ -1,0 +1,203 @@
+"""Outputs that go on for as long as their stream does: they are begun again after a failure, and counted."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
+from sluice.app.gst import make_element
+from sluice.app.outputs.hub import Hub
+from sluice.app.outputs.relay import Relay
+from sluice.app.outputs.stage import Stage
+
+_FIRST_RETRY, _LAST_RETRY = 1.0, 30.0  # seconds before an output that failed is tried again, doubled every time
+_FRAGMENT_MS = 1000  # what a killed process loses of an MP4 file
+
+
+class Around(Protocol):
+    """What an output knows of its stream; `LiveBranch` is one."""
+
+    hub: Hub
+    name: str
+
+    @property
+    def flowing(self) -> bool:
+        """Whether frames may still come."""
+
+    def encoded(self, user: object, on_lost: Callable[[], object]) -> Relay:
+        """Return the encoded stream, which is made until it is given back."""
+
+    def release(self, user: object) -> None:
+        """Give it back."""
+
+    def tell(self, kind: str, text: str, **details: Any) -> None:
+        """Report an event of the stream."""
+
+
+class Standing:
+    """Base of the outputs that go on. All methods are for the hub's thread.
+
+    Attributes:
+        kind: its name among the outputs.
+        counts: what it did.
+        enabled: whether it is switched on.
+    """
+
+    kind = ""
+
+    def __init__(self, around: Around) -> None:
+        """Prepare it; `tick` begins it."""
+        self.around = around
+        self.enabled = True
+        self.stage: Stage | None = None
+        self.counts = {"failures": 0, "frames": 0, "dropped": 0}
+        self._before = (0, 0)
+        self._next_try = 0.0
+        self._wait = _FIRST_RETRY
+        self._closing = False
+
+    # For the branch
+
+    def tick(self) -> None:
+        """Begin it where it should run and does not; called twice a second."""
+        self.count()
+        wanted = self.enabled and not self._closing and self.around.flowing
+        if wanted and self.stage is None and time.monotonic() >= self._next_try:
+            self._begin()
+        elif self.stage is not None and self.enabled:
+            self.look()
+
+    def switch(self, on: bool) -> None:
+        """Switch it on or off; off finishes what it writes."""
+        self.enabled = on
+        self._next_try, self._wait = 0.0, _FIRST_RETRY
+        if not on:
+            self.finish()
+        self.tick()
+
+    def close(self) -> None:
+        """Begin nothing more; what is being written ends with the stream."""
+        self._closing = True
+
+    def finish(self) -> None:
+        """Finish what is being written, if anything is."""
+        if self.stage is not None:
+            self.stage.finish()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being written."""
+        return self.stage is None
+
+    def count(self) -> None:
+        """Bring `counts` up to date."""
+        target = self.stage.target if self.stage is not None else None
+        pushed, dropped = (target.pushed, target.dropped) if target is not None else (0, 0)
+        self.counts["frames"] = self._before[0] + pushed
+        self.counts["dropped"] = self._before[1] + dropped
+
+    # For the kinds
+
+    def build(self) -> Stage:
+        """Make its stage."""
+        raise NotImplementedError
+
+    def look(self) -> None:
+        """See whether all is well; called twice a second while it runs."""
+
+    def on_message(self, structure: Gst.Structure) -> None:
+        """Take what its elements post."""
+
+    def _begin(self) -> None:
+        try:
+            relay = self.around.encoded(self, self._lost)
+            self.stage = self.build()
+        except Exception as error:  # a folder that cannot be made, an element that is missing
+            self._failed(str(error))
+            self.around.release(self)
+            return
+        self.stage.begin(relay)
+
+    def _lost(self) -> None:
+        self.finish()
+
+    def _ended(self, reason: str | None) -> None:
+        self.count()
+        self._before = (self.counts["frames"], self.counts["dropped"])
+        self.stage = None
+        self.around.release(self)
+        if reason is not None:
+            self._failed(reason)
+        else:
+            self._wait = _FIRST_RETRY
+            self._next_try = time.monotonic() + 0.1
+
+    def _failed(self, reason: str) -> None:
+        self.counts["failures"] += 1
+        self._next_try = time.monotonic() + self._wait
+        self._wait = min(_LAST_RETRY, 2 * self._wait)
+        self.around.tell(f"{self.kind}-failed", f"{self.around.name}: {self.kind}: {reason}", output=self.kind)
+
+
+def utc_name(when: datetime.datetime | None = None) -> str:
+    """Return a time as it stands in file names, in UTC: 20260131T235959.123Z."""
+    when = when or datetime.datetime.now(datetime.timezone.utc)
+    return when.strftime("%Y%m%dT%H%M%S.") + f"{when.microsecond // 1000:03}Z"
+
+
+def safe_name(text: str) -> str:
+    """Return a name as it can stand in a path."""
+    return re.sub(r"[^\w.-]+", "_", text).strip(".") or "stream"
+
+
+def free_path(path: Path) -> Path:
+    """Return the path, or one with a number before its ending where there is such a file already."""
+    candidate, number = path, 1
+    while candidate.exists():
+        number += 1
+        candidate = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return candidate
+
+
+def prune(folder: Path, suffix: str, keep: int | None, keep_bytes: int | None, current: Path | None) -> list[Path]:
+    """Delete the oldest files, by their names, until both limits are kept; return those deleted.
+
+    Args:
+        folder: whose files with the suffix are counted.
+        suffix: of the files, as ".mp4".
+        keep: the most files; None: no limit.
+        keep_bytes: the most bytes in them; None: no limit.
+        current: the one being written, which is neither counted nor deleted.
+    """
+    files = sorted(path for path in folder.glob(f"*{suffix}") if path != current)
+    sizes = {path: path.stat().st_size for path in files}
+    deleted = []
+    while files and (
+        (keep is not None and len(files) > keep) or (keep_bytes is not None and sum(sizes.values()) > keep_bytes)
+    ):
+        oldest = files.pop(0)
+        sizes.pop(oldest)
+        oldest.unlink(missing_ok=True)
+        deleted.append(oldest)
+    return deleted
+
+
+def make_muxer(container: str) -> Gst.Element:
+    """Return a muxer whose files can be played up to the last second when the process is killed."""
+    if container == "mkv":
+        return make_element("matroskamux", offset_to_zero=True, streamable=False)
+    return make_element("mp4mux", fragment_duration=_FRAGMENT_MS, fragment_mode="first-moov-then-finalise")
+
+
+def make_file_sink() -> Gst.Element:
+    """Return a sink that leaves every byte to the system at once."""
+    return make_element("filesink", buffer_mode="unbuffered", sync=False)
