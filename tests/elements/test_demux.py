@@ -204,7 +204,42 @@ def test_a_pad_requested_while_playing_begins_properly(watch: Callable[[str], Wa
 
 def test_metadata_comes_out_equal(watch: Callable[[str], Watch]) -> None:
     """Objects in the same order, with parents before and behind their children, displays, classifiers, user data."""
-    seen = watch(line([3, 2], outputs=[0, 1]))
+    check_metadata(watch(line([3, 2], outputs=[0, 1])))
+
+
+def test_metadata_comes_through_a_second_muxer(watch: Callable[[str], Watch]) -> None:
+    """Also what was written to frames of single streams goes into their muxer's batches."""
+    outputs = "e.src_0 ! queue ! fakesink name=f0 async=false e.src_1 ! queue ! fakesink name=f1 async=false"
+    again = "sluicemux name=n batch-size=2 ! sluicedemux name=e"
+    check_metadata(
+        watch(f"{line([3, 2], outputs=[])} d.src_0 ! queue ! n.sink_0 d.src_1 ! queue ! n.sink_1 {again} {outputs}")
+    )
+
+
+def test_boxes_come_through_a_second_muxer_that_scales(watch: Callable[[str], Watch]) -> None:
+    seen = watch(
+        f"{line([3], outputs=[])} d.src_0 ! queue ! n.sink_0 sluicemux name=n batch-size=1 width=160 height=240 "
+        "enable-padding=true ! sluicedemux name=e e.src_0 ! queue ! fakesink name=f0 async=false"
+    )
+    sizes = set()
+
+    def write(_pad: Gst.Pad, info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:
+        (frame,) = BatchMeta.of(info.get_buffer()).frames
+        sizes.add((frame.source_width, frame.source_height))
+        boxes = np.array([[0, 0, frame.source_width, frame.source_height]], np.float32)
+        bulk.write_objects(frame, boxes, np.ones(1, np.float32), np.zeros(1, np.int32), ["all"], unique_id=3)
+        return Gst.PadProbeReturn.OK
+
+    found = []
+    seen.look = lambda _stream, frame: found.extend((item.label, item.box) for item in frame.objects)
+    seen.pipeline.get_by_name("d").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, write)
+    seen.run()
+    ((width, height),) = sizes
+    fitted = 160 * height // width
+    assert found == [("all", (0, (240 - fitted) // 2 // 2 * 2, 160, fitted))] * 3
+
+
+def check_metadata(seen: Watch) -> None:
     wrote: dict[tuple[int, int], Any] = {}
 
     def describe(frame: FrameMeta) -> Any:

@@ -91,12 +91,22 @@ class BatchForm:
         return scaled
 
     def scale(self, buffer: Gst.Buffer, format: FrameFormat | None) -> Gst.Buffer:
-        """Return a frame in the size the muxer was told, copied only when it has another; else the frame itself."""
+        """Return a frame in the size the muxer was told, copied only when it has another; else the frame itself.
+
+        A copy has the metadata that the frame brought along, with their places in the copy's pixels.
+        """
         if self.size is None:
             return buffer
-        from sluice.contract.scaling import scale_frame
+        from sluice.contract.scaling import place, scale_frame
 
-        return scale_frame(buffer, format, *self.size, self._padding)
+        scaled = scale_frame(buffer, format, *self.size, self._padding)
+        if scaled is not buffer and format is not None:
+            from sluice.elements.tiler_grid import Area
+            from sluice.elements.tiler_metadata import copy_mapped
+
+            area = Area(*place(format, *self.size, self._padding))
+            copy_mapped(buffer, scaled, (format.width, format.height), area, self.size)
+        return scaled
 
     def caps(self, first: Gst.Caps) -> Gst.Caps:
         """Return the caps of the batches, given those of the stream that came first."""

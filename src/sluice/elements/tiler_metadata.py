@@ -11,9 +11,23 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
 from sluice.contract import infer_meta
 from sluice.contract.layout import layout
-from sluice.contract.metadata import ArrowParams, BatchMeta, DisplayMeta, FrameMeta, LineParams, ObjectMeta, UserMeta
+from sluice.contract.metadata import (
+    ArrowParams,
+    BatchMeta,
+    DisplayMeta,
+    FrameMeta,
+    Lease,
+    LineParams,
+    ObjectMeta,
+    UserMeta,
+)
 from sluice.contract.provider import Provider, provider
 from sluice.elements.tiler_classes import TiledClasses
 from sluice.elements.tiler_grid import Area
@@ -151,6 +165,28 @@ class LastMetadata:
         frame.num_objects += copy.num_objects
         copy.num_objects = 0
         owner.remove_frame(batch.address, copy.address)
+
+
+def copy_mapped(
+    incoming: Gst.Buffer, outgoing: Gst.Buffer, size: tuple[int, int], area: Area, picture: tuple[int, int]
+) -> None:
+    """Copy the metadata of a buffer's only frame to the buffer of its scaled picture; nothing where it has none.
+
+    Args:
+        incoming: a buffer with or without NvDsBatchMeta.
+        outgoing: a buffer without.
+        size: width and height of the incoming picture.
+        area: where that lies in the outgoing one.
+        picture: width and height of the outgoing one.
+    """
+    with Lease() as lease:
+        batch = BatchMeta.of(incoming, lease)
+        frames = [] if batch is None else batch.frames
+        if len(frames) == 1:
+            kept = LastMetadata()
+            kept.keep(0, frames[0], Mapping.between(*size, area))
+            kept.write(BatchMeta.attach(outgoing, 1, lease), [0], picture, outgoing.pts)
+            kept.clear()
 
 
 def copy_batch_users(source: BatchMeta, target: BatchMeta) -> None:

@@ -1,7 +1,7 @@
 /* What the collecting thread does: makes batches with their metadata and pushes them, until there is an event to handle.
  * All of it runs without Python; see collect.h. */
+#include "carry_meta.h"
 #include "collect.h"
-#include "provider.h"
 
 /* Mirrored by contract/_collect.py. */
 typedef struct {
@@ -20,13 +20,25 @@ typedef struct {
 
 gint sluice_collector_run(Collector *collector, const Output *output, Step *step, char *error, gsize room);
 
+/* Adds one frame to a batch's metadata, with all that it brings along. */
+static void add_frame(const SluiceProvider *provider, gpointer batch, const SluiceFrameRow *row, GstBuffer *buffer,
+                      guint place) {
+  gpointer frame = provider->acquire_frame(batch);
+  gpointer carried = sluice_carried_frame(provider, buffer);
+  if (carried != NULL) sluice_carry_frame(provider, carried, frame);
+  sluice_set_frame(provider, frame, row, place);
+  provider->add_frame(batch, frame);
+}
+
 /* Describes the frames in new metadata of the batch. */
-static gboolean add_metadata(GstBuffer *batch, const Output *output, const SluiceFrameRow *rows, guint n, char *error,
-                             gsize room) {
+static gboolean add_metadata(GstBuffer *batch, const Output *output, const SluiceFrameRow *rows, const RawFrame *frames,
+                             guint n, char *error, gsize room) {
   const SluiceProvider *provider = output->provider;
   gpointer meta = provider->create_batch(output->capacity);
   FIELD(provider, meta, BATCH_MAX_FRAMES, guint32) = output->capacity; /* copies need it */
-  sluice_fill_frames(provider, meta, rows, n, NULL, TRUE);
+  provider->lock(meta);
+  for (guint i = 0; i < n; i++) add_frame(provider, meta, &rows[i], frames[i].buffer, i);
+  provider->unlock(meta);
   gpointer attached = provider->add_meta(batch, meta, NULL, FIELD(provider, meta, BASE_COPY, gpointer),
                                          FIELD(provider, meta, BASE_RELEASE, gpointer));
   if (attached == NULL) {
@@ -54,7 +66,7 @@ static GstBuffer *make_batch(Collector *collector, const GQueue *taken, const Ou
   }
   GST_BUFFER_PTS(batch) = collector->last_pts;
   if (!sluice_batch_frames(batch, frames, n, output->capacity, error, room) ||
-      !add_metadata(batch, output, rows, n, error, room))
+      !add_metadata(batch, output, rows, frames, n, error, room))
     gst_clear_buffer(&batch);
   return batch;
 }

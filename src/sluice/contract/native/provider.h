@@ -29,7 +29,11 @@
   X (add_user_to_batch, "nvds_add_user_meta_to_batch", void, (gpointer batch, gpointer user)) \
   X (add_user_to_frame, "nvds_add_user_meta_to_frame", void, (gpointer frame, gpointer user)) \
   X (add_user_to_object, "nvds_add_user_meta_to_obj", void, (gpointer object, gpointer user)) \
-  X (remove_object, "nvds_remove_obj_meta_from_frame", void, (gpointer frame, gpointer object))
+  X (remove_object, "nvds_remove_obj_meta_from_frame", void, (gpointer frame, gpointer object)) \
+  X (remove_user_from_frame, "nvds_remove_user_meta_from_frame", void, (gpointer frame, gpointer user)) \
+  X (remove_user_from_object, "nvds_remove_user_meta_from_object", void, (gpointer object, gpointer user)) \
+  X (copy_frame, "nvds_copy_frame_meta", void, (gpointer source, gpointer copy)) \
+  X (find_batch, "gst_buffer_get_nvds_batch_meta", gpointer, (GstBuffer *buffer))
 
 #define SLUICE_FIELDS(X) \
   X (META_TYPE, "NvDsMeta.meta_type") \
@@ -143,6 +147,9 @@ sluice_enter (const SluiceProvider *provider, gpointer batch, gboolean wait)
 /* Add frames to a batch; batch_id is the frame's place in it. `addresses` may be NULL. */
 SLUICE_EXPORT gint64 sluice_fill_frames (const SluiceProvider *provider, gpointer batch, const SluiceFrameRow *rows,
     guint count, guint64 *addresses, gboolean wait);
+
+/* Set what a frame's row says; `batch_id` is the frame's place in the batch. */
+void sluice_set_frame (const SluiceProvider *provider, gpointer frame, const SluiceFrameRow *row, guint batch_id);
 
 /* Check that each address is an object of the frame. They mostly come in list order, so the search goes on from the
  * last one found. `zero_allowed`: 0 stands for no object. */
