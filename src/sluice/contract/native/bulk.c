@@ -439,6 +439,22 @@ sluice_remove_objects (const SluiceProvider *provider, gpointer frame, const gui
   return fault != 0 ? fault : (gint64) count;
 }
 
+void
+sluice_set_frame (const SluiceProvider *provider, gpointer frame, const SluiceFrameRow *row, guint batch_id)
+{
+  FIELD (provider, frame, FRAME_PAD, guint) = row->pad_index;
+  FIELD (provider, frame, FRAME_SOURCE, guint) = row->source_id;
+  FIELD (provider, frame, FRAME_BATCH_ID, guint) = batch_id;
+  FIELD (provider, frame, FRAME_NUMBER, gint) = row->frame_num;
+  FIELD (provider, frame, FRAME_PTS, guint64) = row->buf_pts;
+  FIELD (provider, frame, FRAME_NTP, guint64) = row->ntp_timestamp;
+  FIELD (provider, frame, FRAME_SURFACES, gint) = 1;
+  FIELD (provider, frame, FRAME_SOURCE_WIDTH, guint) = row->source_width;
+  FIELD (provider, frame, FRAME_SOURCE_HEIGHT, guint) = row->source_height;
+  FIELD (provider, frame, FRAME_PIPELINE_WIDTH, guint) = row->pipeline_width;
+  FIELD (provider, frame, FRAME_PIPELINE_HEIGHT, guint) = row->pipeline_height;
+}
+
 SLUICE_EXPORT gint64
 sluice_fill_frames (const SluiceProvider *provider, gpointer batch, const SluiceFrameRow *rows, guint count,
     guint64 *addresses, gboolean wait)
@@ -447,17 +463,7 @@ sluice_fill_frames (const SluiceProvider *provider, gpointer batch, const Sluice
     return SLUICE_BUSY;
   for (guint i = 0; i < count; i++) {
     gpointer frame = provider->acquire_frame (batch);
-    FIELD (provider, frame, FRAME_PAD, guint) = rows[i].pad_index;
-    FIELD (provider, frame, FRAME_SOURCE, guint) = rows[i].source_id;
-    FIELD (provider, frame, FRAME_BATCH_ID, guint) = FIELD (provider, batch, BATCH_FRAMES, guint);
-    FIELD (provider, frame, FRAME_NUMBER, gint) = rows[i].frame_num;
-    FIELD (provider, frame, FRAME_PTS, guint64) = rows[i].buf_pts;
-    FIELD (provider, frame, FRAME_NTP, guint64) = rows[i].ntp_timestamp;
-    FIELD (provider, frame, FRAME_SURFACES, gint) = 1;
-    FIELD (provider, frame, FRAME_SOURCE_WIDTH, guint) = rows[i].source_width;
-    FIELD (provider, frame, FRAME_SOURCE_HEIGHT, guint) = rows[i].source_height;
-    FIELD (provider, frame, FRAME_PIPELINE_WIDTH, guint) = rows[i].pipeline_width;
-    FIELD (provider, frame, FRAME_PIPELINE_HEIGHT, guint) = rows[i].pipeline_height;
+    sluice_set_frame (provider, frame, &rows[i], FIELD (provider, batch, BATCH_FRAMES, guint));
     provider->add_frame (batch, frame);
     if (addresses != NULL)
       addresses[i] = GPOINTER_TO_SIZE (frame);
