@@ -32,7 +32,10 @@ def gates() -> list[FakeGate]:
 @pytest.fixture
 def queue(gates: list[FakeGate]) -> FrameQueue:
     """Stream 0 is a file, stream 1 is live."""
-    return FrameQueue([False, True], cast("list[Gate]", gates))
+    queue = FrameQueue()
+    for stream, gate in enumerate(cast("list[Gate]", gates)):
+        queue.join(stream, gate, held_back=stream == 0)
+    return queue
 
 
 def test_a_file_is_held_back_when_crowded_and_let_go_when_calm(queue: FrameQueue, gates: list[FakeGate]) -> None:
@@ -45,14 +48,14 @@ def test_a_file_is_held_back_when_crowded_and_let_go_when_calm(queue: FrameQueue
     while gates[0].is_shut:
         taken.append(cast(Any, queue.get()).number)
     assert taken == list(range(MOST_WAITING + 1 - FEW_WAITING))
-    assert queue.dropped == [0, 0]
+    assert queue.dropped(0) == 0
 
 
 def test_a_live_stream_loses_its_own_oldest(queue: FrameQueue, gates: list[FakeGate]) -> None:
     queue.put(0, frame(100))
     for number in range(MOST_WAITING + 3):
         queue.put(1, frame(number))
-    assert queue.dropped == [0, 3]
+    assert (queue.dropped(0), queue.dropped(1)) == (0, 3)
     assert not gates[1].is_shut
     queue.close()
     taken = [item.number for item in iter(queue.get, None)]

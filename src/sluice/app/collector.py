@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import gi
@@ -12,6 +13,7 @@ from gi.repository import Gst
 from sluice.contract.bulk import read_objects
 from sluice.contract.metadata import UNTRACKED, BatchMeta, FrameMeta, Lease
 from sluice.contract.surface import SurfaceBatch
+from sluice.elements import events
 from sluice.elements.guard import guarded
 from sluice.elements.infer_frames import frame_of
 
@@ -50,18 +52,33 @@ class Collector:
     """Watches the batches at one pad, with one entry into Python per batch.
 
     Attributes:
-        counts: per stream, by the number of its mux pad.
+        counts: per stream, by the number of its mux pad; of those that have joined and not left.
+        expected: set for a stream that is being removed, once all its frames have passed and the mux says it is gone.
     """
 
-    def __init__(self, shown: list[str], queue: FrameQueue | None) -> None:
-        """Collect for streams with these names; frames go to the queue if there is one."""
-        self.counts = [StreamCounts() for _ in shown]
-        self._shown = shown
+    def __init__(self, queue: FrameQueue | None) -> None:
+        """Collect for streams that join; frames go to the queue if there is one."""
+        self.counts: dict[int, StreamCounts] = {}
+        self.expected: dict[int, threading.Event] = {}
+        self._shown: dict[int, str] = {}
         self._queue = queue
+
+    def join(self, number: int, shown: str) -> StreamCounts:
+        """Collect for a stream from now on; `shown` is the address that its frames carry."""
+        self._shown[number] = shown
+        self.counts[number] = counts = StreamCounts()
+        return counts
+
+    def leave(self, number: int) -> None:
+        """Forget a stream; frames of it that still come are not counted."""
+        self.counts.pop(number, None)
+        self._shown.pop(number, None)
 
     def watch(self, element: Gst.Element) -> None:
         """Start at the source pad of an element, which must be one where the batch's objects are complete."""
-        element.get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, _collect, self, element)
+        pad = element.get_static_pad("src")
+        pad.add_probe(Gst.PadProbeType.BUFFER, _collect, self, element)
+        pad.add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, _hear, self, element)
 
     def take(self, buffer: Gst.Buffer) -> None:
         """Count the frames of one batch and hand them to the queue."""
@@ -69,7 +86,8 @@ class Collector:
             batch = BatchMeta.of(buffer, lease)
             metas = batch.frames if batch is not None else []
             for meta in metas:
-                self.counts[meta.source_id].add(read_objects(meta).object_id.tolist())
+                if (counts := self.counts.get(meta.pad_index)) is not None:
+                    counts.add(read_objects(meta).object_id.tolist())
             if self._queue is not None and metas:
                 self._hand_over(SurfaceBatch.of(buffer), metas)
 
@@ -77,9 +95,18 @@ class Collector:
         """Queue frames that hold the batch's memory, not its buffer: they can be used for as long as one likes."""
         assert self._queue is not None
         for meta in metas:
-            frame = frame_of(meta, surfaces)
-            frame.uri = self._shown[frame.stream]
-            self._queue.put(frame.stream, frame)
+            if (shown := self._shown.get(meta.pad_index)) is not None:
+                frame = frame_of(meta, surfaces)
+                frame.uri = shown
+                self._queue.put(meta.pad_index, frame)
+
+
+@guarded(failure=Gst.PadProbeReturn.OK)
+def _hear(_pad: Gst.Pad, info: Gst.PadProbeInfo, collector: Collector, _element: Gst.Element) -> Gst.PadProbeReturn:
+    said = events.parse_stream_event(info.get_event())
+    if said is not None and said.kind == events.PAD_DELETED and said.source_id in collector.expected:
+        collector.expected[said.source_id].set()
+    return Gst.PadProbeReturn.OK
 
 
 @guarded(failure=Gst.PadProbeReturn.OK)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import gi
@@ -31,55 +31,89 @@ class Gate:
     `shut` is called by one thread and `open` by another.
     """
 
-    def __init__(self, pad: Gst.Pad) -> None:
-        """Prepare an open gate at a source pad."""
-        self._pad = pad
+    def __init__(self) -> None:
+        """Prepare an open gate that has no pad yet."""
+        self._pad: Gst.Pad | None = None
         self._probe: int | None = None
+
+    def move(self, pad: Gst.Pad) -> None:
+        """Stand open at the source pad of a stream's present source from now on; the one before must be ending.
+
+        A gate that is shut meanwhile may be so in vain; it is shut again with the next frame that finds a crowd.
+        """
+        self._probe = None
+        self._pad = pad
 
     def shut(self) -> None:
         """Let nothing more pass; without effect where it is shut."""
-        if self._probe is None:
+        if self._probe is None and self._pad is not None:
             self._probe = self._pad.add_probe(Gst.PadProbeType.BLOCK_DOWNSTREAM, _keep_blocked)
 
     def open(self) -> None:
         """Let everything pass; without effect where it is open."""
         probe, self._probe = self._probe, None
-        if probe is not None:
+        if probe is not None and self._pad is not None:
             self._pad.remove_probe(probe)
 
 
-class FrameQueue:
-    """Frames on their way to the program: none of a file is lost, of a live stream the newest are kept.
+@dataclass
+class _Lane:
+    """What the queue knows of one stream."""
 
-    A file whose frames wait is held back at its gate; frames already past it still come, so that a stream may have a
-    few more than `MOST_WAITING` frames waiting.
+    held_back: bool
+    gate: Gate
+    waiting: int = 0
+    dropped: int = 0
+
+
+class FrameQueue:
+    """Frames on their way to the program: of some streams none is lost, of others the newest are kept.
+
+    A stream that is held back waits at its gate while its frames wait here; frames already past it still come, so that
+    it may have a few more than `MOST_WAITING` frames waiting.
     """
 
-    def __init__(self, live: Sequence[bool], gates: Sequence[Gate]) -> None:
-        """Make an empty queue for streams that are live or not, with one gate each."""
-        self._live = live
-        self._gates = gates
-        self._frames: deque[tuple[int, Frame]] = deque()
-        self._waiting = [0] * len(gates)
+    def __init__(self) -> None:
+        """Make an empty queue without streams."""
+        self._lanes: dict[int, _Lane] = {}
+        self._frames: deque[tuple[_Lane, Frame]] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self.dropped = [0] * len(gates)
+
+    def join(self, stream: int, gate: Gate, *, held_back: bool) -> None:
+        """Take frames of a stream, which is held back where they wait, or else loses its oldest."""
+        with self._changed:
+            self._lanes[stream] = _Lane(held_back, gate)
+
+    def leave(self, stream: int) -> None:
+        """Take no more frames of a stream; those that wait can still be taken."""
+        with self._changed:
+            lane = self._lanes.pop(stream, None)
+        if lane is not None:
+            lane.gate.open()
+
+    def dropped(self, stream: int) -> int:
+        """Return how many frames of a stream made room for newer ones."""
+        with self._changed:
+            lane = self._lanes.get(stream)
+            return 0 if lane is None else lane.dropped
 
     def put(self, stream: int, frame: Frame) -> None:
         """Add a frame; never waits. Called by the one thread that collects."""
         with self._changed:
-            if self._closed:
+            lane = self._lanes.get(stream)
+            if self._closed or lane is None:
                 return
-            crowded = self._waiting[stream] >= MOST_WAITING
-            if crowded and self._live[stream]:
-                self._drop_oldest(stream)
-            self._frames.append((stream, frame))
-            self._waiting[stream] += 1
+            crowded = lane.waiting >= MOST_WAITING
+            if crowded and not lane.held_back:
+                self._drop_oldest(lane)
+            self._frames.append((lane, frame))
+            lane.waiting += 1
             self._changed.notify_all()
-        if crowded and not self._live[stream]:
-            self._gates[stream].shut()
-            if self._closed:  # meanwhile: nobody will take a frame and open the gate
-                self._gates[stream].open()
+        if crowded and lane.held_back:
+            lane.gate.shut()
+            if self._closed or self._lanes.get(stream) is not lane:  # meanwhile: nobody would open the gate
+                lane.gate.open()
 
     def get(self) -> Frame | None:
         """Wait for the next frame and return it; None when the queue was closed and is empty."""
@@ -87,14 +121,13 @@ class FrameQueue:
             with self._changed:
                 if not self._frames and not self._closed:
                     self._changed.wait(_LOOK_AGAIN)
-                stream, frame = self._frames.popleft() if self._frames else (-1, None)
-                if frame is not None:
-                    self._waiting[stream] -= 1
-                calm = [waiting <= FEW_WAITING for waiting in self._waiting]
+                lane, frame = self._frames.popleft() if self._frames else (None, None)
+                if lane is not None:
+                    lane.waiting -= 1
+                calm = [lane.gate for lane in self._lanes.values() if lane.waiting <= FEW_WAITING]
                 finished = self._closed and frame is None
-            for gate, is_calm in zip(self._gates, calm, strict=True):
-                if is_calm:
-                    gate.open()
+            for gate in calm:
+                gate.open()
             if frame is not None or finished:
                 return frame
 
@@ -104,15 +137,15 @@ class FrameQueue:
             self._closed = True
             if discard:
                 self._frames.clear()
-                self._waiting = [0] * len(self._waiting)
+            gates = [lane.gate for lane in self._lanes.values()]
             self._changed.notify_all()
-        for gate in self._gates:
+        for gate in gates:
             gate.open()
 
-    def _drop_oldest(self, stream: int) -> None:
+    def _drop_oldest(self, lane: _Lane) -> None:
         for position, (owner, _) in enumerate(self._frames):
-            if owner == stream:
+            if owner is lane:
                 del self._frames[position]
-                self._waiting[stream] -= 1
-                self.dropped[stream] += 1
+                lane.waiting -= 1
+                lane.dropped += 1
                 return

@@ -1,14 +1,19 @@
 """The elements of a whole run and how they are linked; starting and ending them is the job's affair.
 
-sources → sluicemux → sluiceinfer → sluicetracker → (sluicemsgconv → sluicemsgbroker) → one of
+sources → sluicemux → sluiceinfer → sluicetracker → (sluiceanalytics) → (sluicemsgconv → sluicemsgbroker) → one of
 
 * sluicedemux → per stream: drawing, encoding, one file
 * sluicetiler → drawing, encoding, one file
 * nothing
+
+Streams join and leave while it plays.
 """
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,112 +24,250 @@ from gi.repository import Gst
 
 from sluice.app import handover
 from sluice.app.collector import Collector
-from sluice.app.frame_queue import FrameQueue, Gate
+from sluice.app.frame_queue import FrameQueue
 from sluice.app.gst import add_chain, describe, link_pads, make_element
 from sluice.app.options import MOST_STREAMS_PER_BATCH, Options
 from sluice.app.outputs import Mp4Branch, check_distinct, output_paths
 from sluice.app.source_bin import SourceBin
 from sluice.app.sources import Source
+from sluice.app.streams.branch import Branch, BranchFactory
+from sluice.app.streams.stream import Stream
+from sluice.elements import events
 from sluice.errors import ConfigurationError
 
 # A frame of a stream whose neighbours are slow waits so long for company, in microseconds: one frame at 25 fps.
 _BATCH_TIMEOUT_US = 40_000
+# Frames of a source that is closed may still leave for the mux so long, in seconds.
+_DRAINING = 0.1
+# At the end, sources that can't be closed in so many seconds are left behind.
+_CLOSING = 0.5
 
 
 class Graph:
     """All elements of one run.
 
     Attributes:
-        pipeline: the ``Gst.Pipeline``; the source bins are not in it before `add_source`.
-        sources: one `SourceBin` per stream.
-        branches: one `Mp4Branch` per stream; with tiling one for all; without output none.
+        pipeline: the ``Gst.Pipeline``.
+        tiled: whether all streams end in one picture.
+        stopped: whether the run is being stopped before its streams have ended.
+        branches: what the streams end in, by their numbers; of the tiled picture by -1; empty without output.
+        ends: what posts EOS once all is written: the branches' bins, or one sink for nothing, and the message broker.
         collector: what was seen behind the tracker, per stream.
         queue: frames for a program that iterates; None when nobody does.
-        ends: what the streams end in, each of which posts EOS once all is written: the branches' bins in their order,
-            or one sink for nothing, and the message broker if there is one.
     """
 
-    def __init__(self, sources: list[Source], options: Options, iterated: bool) -> None:
-        """Build and link everything.
+    def __init__(
+        self, sources: Sequence[Source], options: Options, iterated: bool, branches: BranchFactory | None = None
+    ) -> None:
+        """Build and link what all streams share, for sources that are to join.
 
         Raises:
             ConfigurationError: an element is missing or a value cannot be used.
         """
         check_distinct(sources, options)
         self.options = options
+        self.tiled = False
+        self.stopped = False
+        self.branches: dict[int, Branch] = {}
+        self.ends: list[Gst.Element] = []
         self.pipeline = Gst.Pipeline.new()
         self.pipeline.set_property("message-forward", True)  # each end's own EOS is then seen on the bus
         self._object_name: str | None = None
         self._splitter: Gst.Element | None = None
-        limit = options.frames or 0
-        self.sources = [SourceBin(source, index, limit) for index, source in enumerate(sources)]
-        batch_size = options.batch_size or min(len(sources), MOST_STREAMS_PER_BATCH)
-        self.mux = make_element("sluicemux", batch_size=batch_size, batched_push_timeout=_BATCH_TIMEOUT_US)
+        self._make_branch = branches
+        self._folder = Path()
+        self._only: Path | None = None
+        self._whole: Path | None = None
+        self._sessions = 0
+        self._changing = threading.Lock()  # of `branches` and `ends`
+        batch_size = options.batch_size or (
+            MOST_STREAMS_PER_BATCH if options.service else min(len(sources), MOST_STREAMS_PER_BATCH)
+        )
+        self.mux = make_element(
+            "sluicemux",
+            batch_size=batch_size,
+            batched_push_timeout=_BATCH_TIMEOUT_US,
+            drop_pipeline_eos=options.service,
+        )
         self.infer = self._make_infer()
-        chain = [self.mux, self.infer]
         self.tracker: Gst.Element | None = None
+        chain = [self.mux, self.infer]
         if options.tracker is not None:
             self.tracker = make_element(
                 "sluicetracker", algorithm=options.tracker, keep_unconfirmed=options.keep_unconfirmed
             )
             chain.append(self.tracker)
+        if options.analytics is not None:
+            chain.append(make_element("sluiceanalytics", config_file=str(options.analytics)))
         observed = chain[-1]
-        self.ends: list[Gst.Element] = []
         if options.messages is not None:
             chain += [make_element("sluicemsgconv"), make_element("sluicemsgbroker", location=str(options.messages))]
         add_chain(self.pipeline, *chain)
-        self._mux_pads = [self._request_mux_pad(index) for index in range(len(sources))]
-        gates = [Gate(source.pad) for source in self.sources]
-        self.queue = FrameQueue([source.live for source in sources], gates) if iterated else None
-        self.collector = Collector([source.shown for source in sources], self.queue)
+        self.queue = FrameQueue() if iterated else None
+        self.collector = Collector(self.queue)
         self.collector.watch(observed)
-        self.branches: list[Mp4Branch] = []
         self._finish(chain[-1], sources)
         if options.messages is not None:
             self.ends.append(chain[-1])
 
-    @property
-    def tiled(self) -> bool:
-        """Whether all streams end in one picture."""
-        return self.options.tile or (len(self.sources) > 1 and len(self.branches) == 1)
+    # Streams that come and go; all of this may wait, and is called by the stream's own worker once the pipeline plays
 
-    def add_source(self, index: int) -> bool:
-        """Put a source into the running pipeline and start it; return whether it could be started."""
-        source = self.sources[index]
-        self.pipeline.add(source.bin)
-        link_pads(source.bin.get_static_pad("src"), self._mux_pads[index])
-        if source.bin.sync_state_with_parent():
+    def join(self, stream: Stream) -> None:
+        """Give a stream its place: a pad of the mux, and a branch where streams have their own.
+
+        Raises:
+            ConfigurationError: its branch cannot be made.
+        """
+        pad = self.mux.request_pad_simple(f"sink_{stream.number}")
+        if pad is None:
+            raise ConfigurationError(f"sluicemux has no pad sink_{stream.number}")
+        stream.mux_pad = pad
+        freshest = stream.policy.freshest(stream.source.live)
+        self._tell_mux(stream, events.delivery(freshest))
+        if stream.source.live:
+            self._tell_mux(stream, events.absent())
+        stream.counts = self.collector.join(stream.number, stream.source.shown)
+        if self.queue is not None:
+            self.queue.join(stream.number, stream.gate, held_back=not freshest)
+        if self._splitter is not None and not self.tiled:
+            stream.branch, stream.branch_pad = self._add_branch(stream.number, stream.source, stream.name)
+            stream.summary.output = None if stream.branch.path is None else str(stream.branch.path)
+
+    def open(self, stream: Stream) -> bool:
+        """Open a stream's source anew; return whether that could be begun.
+
+        Raises:
+            ConfigurationError: an element is missing.
+        """
+        again = stream.session is not None or stream.frames_in > 0
+        self.close_source(stream)
+        self._sessions += 1
+        limit = max(1, self.options.frames - stream.frames_in) if self.options.frames else 0
+        session = SourceBin(
+            stream.source,
+            f"source_{stream.number}_{self._sessions}",
+            stream.flow,
+            stream.policy,
+            frame_limit=limit,
+            again=again,
+        )
+        stream.began(session)
+        stream.gate.move(session.pad)
+        self.pipeline.add(session.bin)
+        link_pads(session.bin.get_static_pad("src"), stream.mux_pad)
+        if session.bin.sync_state_with_parent():
             return True
         # Left to itself it would be asked to start again by every later change of state, and fail that too.
-        source.bin.set_locked_state(True)
-        source.bin.set_state(Gst.State.NULL)
+        session.bin.set_locked_state(True)
         return False
+
+    def close_source(self, stream: Stream) -> None:
+        """Close what is open of a stream; the stream stays, without frames, and what was known of its objects ends."""
+        session = stream.session
+        if session is None:
+            return
+        deadline = time.monotonic() + _DRAINING
+        while session.waiting and time.monotonic() < deadline:
+            time.sleep(0.005)
+        self._note_damage(stream, session)
+        stream.flow.leave()
+        outside = session.bin.get_static_pad("src")
+        stream.ceased()
+        blocked = session.waiting > 0 or stream.leaving
+        if blocked:  # its thread waits for the model, perhaps for long; the frames that wait there are given up
+            self._tell_mux(stream, Gst.Event.new_flush_start())
+        if (peer := outside.get_peer()) is not None:
+            outside.unlink(peer)
+        session.bin.set_locked_state(True)
+        session.bin.set_state(Gst.State.NULL)
+        session.close()
+        self.pipeline.remove(session.bin)
+        if blocked:
+            self._tell_mux(stream, Gst.Event.new_flush_stop(True))
+        if not stream.ending:
+            self._tell_mux(stream, events.absent())
+            self._tell_mux(stream, events.stream_reset(stream.number))
+
+    def finish(self, stream: Stream) -> None:
+        """End a stream for the elements behind the mux."""
+        if stream.finished or stream.mux_pad is None:
+            return
+        stream.finished = True
+        if stream.mux_pad.get_sticky_event(Gst.EventType.STREAM_START, 0) is None:
+            self._tell_mux(stream, Gst.Event.new_stream_start(f"stream_{stream.number}"))
+        self._tell_mux(stream, Gst.Event.new_eos())
+
+    def leave(self, stream: Stream, seconds: float) -> None:
+        """Take away the mux pad of a stream whose source was closed; wait so long at most for its frames to pass."""
+        pad, stream.mux_pad = stream.mux_pad, None
+        if pad is None:
+            return
+        self.collector.expected[stream.number] = passed = threading.Event()
+        announced = pad.get_sticky_event(Gst.EventType.STREAM_START, 0) is not None
+        self.mux.release_request_pad(pad)
+        if announced:  # else nothing behind the mux has heard of it
+            passed.wait(seconds)
+        self.collector.expected.pop(stream.number, None)
+
+    def drop_branch(self, stream: Stream) -> None:
+        """Take away what stands behind the demuxer for a stream; its frames have left, or are given up."""
+        self.collector.leave(stream.number)
+        if self.queue is not None:
+            self.queue.leave(stream.number)
+        branch, pad = stream.branch, stream.branch_pad
+        if branch is None:
+            return
+        with self._changing:
+            self.branches.pop(stream.number, None)
+            if branch.bin in self.ends:
+                self.ends.remove(branch.bin)
+        branch.end()
+        if pad is not None and self._splitter is not None:
+            pad.unlink(branch.bin.get_static_pad("sink"))
+            self._splitter.release_request_pad(pad)
+        branch.bin.set_locked_state(True)
+        branch.bin.set_state(Gst.State.NULL)
+        self.pipeline.remove(branch.bin)
+        branch.close()
+        stream.branch_pad = None
+
+    # For the whole run
 
     def end_branches(self) -> None:
         """Finish the files with what has arrived there, and give up the frames still on their way; may wait."""
-        for branch in self.branches:
+        for branch in list(self.branches.values()):
             branch.end()
 
-    def frames_out(self, index: int) -> int:
-        """Frames of a stream that left the last element which keeps streams apart."""
-        if self.branches and not self.tiled:
-            return self.branches[index].frames_out
-        return self.collector.counts[index].frames
-
-    def stream_of(self, message: Gst.Message) -> tuple[str, int] | None:
-        """Return ("source", stream) or ("branch", branch) where a message comes from one of those bins, else None."""
-        bins = {source.bin: ("source", index) for index, source in enumerate(self.sources)}
-        bins |= {branch.bin: ("branch", index) for index, branch in enumerate(self.branches)}
+    def place_of(self, message: Gst.Message, streams: Sequence[Stream]) -> tuple[str, Stream | None] | None:
+        """Return what a message comes from: ("source", stream), ("branch", stream or None for all), or None."""
+        bins: dict[Gst.Element, tuple[str, Stream | None]] = {}
+        for stream in streams:
+            if (session := stream.session) is not None:
+                bins[session.bin] = ("source", stream)
+            if stream.branch is not None:
+                bins[stream.branch.bin] = ("branch", stream)
+        if -1 in self.branches:
+            bins[self.branches[-1].bin] = ("branch", None)
         element = message.src
-        if element == self._splitter and not self.tiled and (stream := _stream_named(message)) is not None:
-            return "branch", stream  # what it says of one of its pads
+        if element == self._splitter and not self.tiled and (number := _stream_named(message)) is not None:
+            return next((("branch", stream) for stream in streams if stream.number == number), None)
         while element is not None:
             if element in bins:
                 return bins[element]
+            if element == self.pipeline:
+                return None
             element = element.get_parent()
         # An element that was removed since: the debug text still has its path.
         names = {f"/GstBin:{bin.get_name()}/": place for bin, place in bins.items()}
         return next((place for name, place in names.items() if name in describe(message)[1]), None)
+
+    def is_of_closed_source(self, message: Gst.Message) -> bool:
+        """Whether a message comes from a source that is being closed, or was: it's of no interest any more."""
+        element, top = message.src, message.src
+        while element is not None and element != self.pipeline:
+            top, element = element, element.get_parent()
+        name = top.get_name() if top is not None else ""
+        return name.startswith("source_") or "/GstBin:source_" in describe(message)[1]
 
     def inferred_with_errors(self) -> int:
         """Frames that the model failed on and that were passed on without detections."""
@@ -134,14 +277,37 @@ class Graph:
         """Objects that the tracker removed, since they belonged to no confirmed track."""
         return 0 if self.tracker is None else _count_of(self.tracker, "removed")
 
-    def close(self) -> None:
+    def replaced(self, stream: Stream) -> int:
+        """Frames of a stream that gave way to newer ones in the mux."""
+        return _count_of(self.mux, f"sink_{stream.number}-replaced")
+
+    def close(self, streams: Sequence[Stream]) -> None:
         """Stop everything and let go of what would keep it alive."""
+        for stream in streams:
+            stream.ending = True
+            stream.worker.submit(_bound(self.close_source, stream))
+        deadline = time.monotonic() + _CLOSING
+        for stream in streams:
+            stream.worker.join(max(0.0, deadline - time.monotonic()))
+        for stream in streams:
+            session = stream.session
+            if session is not None:  # it hangs; its own thread goes on trying
+                session.bin.set_locked_state(True)
+                session.close()
         self.pipeline.set_state(Gst.State.NULL)
-        for source in self.sources:
-            source.bin.set_state(Gst.State.NULL)  # one that never got into the pipeline
-            source.close()
+        for branch in self.branches.values():
+            branch.close()
         if self._object_name is not None:
             handover.forget(self._object_name)
+
+    def _note_damage(self, stream: Stream, session: SourceBin) -> None:
+        damage = session.damage() if session.ended and stream.ending and not self.stopped else []
+        stream.summary.damaged = stream.summary.damaged or bool(damage)
+        stream.summary.warnings += damage
+
+    def _tell_mux(self, stream: Stream, event: Gst.Event) -> None:
+        if stream.mux_pad is not None:
+            stream.mux_pad.send_event(event)
 
     def _make_infer(self) -> Gst.Element:
         model = self.options.model
@@ -154,34 +320,60 @@ class Graph:
             infer.set_property(prop, value)
         return infer
 
-    def _request_mux_pad(self, index: int) -> Gst.Pad:
-        pad = self.mux.request_pad_simple(f"sink_{index}")
-        if pad is None:
-            raise ConfigurationError(f"sluicemux has no pad sink_{index}")
-        return pad
-
-    def _finish(self, last: Gst.Element, sources: list[Source]) -> None:
+    def _finish(self, last: Gst.Element, sources: Sequence[Source]) -> None:
         """Build what stands behind the last common element."""
         options = self.options
-        if options.out is None:
+        if options.out is None and self._make_branch is None:
             sink = make_element("fakesink", sync=False)
             sink.set_property("async", False)
             self.ends.append(sink)
             self.pipeline.add(sink)
             last.link(sink)
             return
-        paths = output_paths(options.out, sources, options.tile)
-        splitter = make_element("sluicedemux" if len(paths) == len(sources) and not options.tile else "sluicetiler")
-        self._splitter = splitter
-        self.pipeline.add(splitter)
-        last.link(splitter)
-        for index, path in enumerate(paths):
-            branch = Mp4Branch(f"out_{index}", path)
-            self.branches.append(branch)
+        if options.out is not None:
+            self._choose_paths(Path(options.out).expanduser(), sources)
+        self.tiled = options.tile or self._whole is not None
+        self._splitter = make_element("sluicetiler" if self.tiled else "sluicedemux")
+        self.pipeline.add(self._splitter)
+        last.link(self._splitter)
+        if self.tiled:
+            self._add_branch(-1, None, "tiled")
+
+    def _choose_paths(self, out: Path, sources: Sequence[Source]) -> None:
+        """Choose where the videos are written: one file for all, one for the only stream, or one each in a folder."""
+        paths = output_paths(out, sources, self.options.tile)
+        is_file = out.suffix.lower() == ".mp4" and not out.is_dir()
+        alone = len(sources) == 1 and not self.options.service
+        if self.options.tile or (is_file and not alone):
+            self._whole = paths[0]
+        elif is_file:
+            self._only = paths[0]
+        else:
+            self._folder = out
+
+    def _add_branch(self, number: int, source: Source | None, name: str) -> tuple[Branch, Any]:
+        """Make a branch and let the frames of its stream flow into it."""
+        if self._make_branch is not None:
+            branch = self._make_branch(number, source, name)
+        elif number < 0:
+            assert self._whole is not None
+            branch = Mp4Branch("out_tiled", self._whole)
+        else:
+            branch = Mp4Branch(f"out_{number}", self._only or self._folder / f"{name}.mp4")
+        with self._changing:
+            self.branches[number] = branch
             self.ends.append(branch.bin)
-            self.pipeline.add(branch.bin)
-            pad = _splitter_pad(splitter, index)
-            link_pads(pad, branch.bin.get_static_pad("sink"))
+        self.pipeline.add(branch.bin)
+        branch.bin.sync_state_with_parent()
+        splitter = self._splitter
+        assert splitter is not None
+        pad = splitter.get_static_pad("src") or splitter.request_pad_simple(f"src_{number}")
+        link_pads(pad, branch.bin.get_static_pad("sink"))
+        return branch, pad
+
+
+def _bound(work: Callable[[Stream], None], stream: Stream) -> Callable[[], None]:
+    return lambda: work(stream)
 
 
 def _stream_named(message: Gst.Message) -> int | None:
@@ -189,10 +381,6 @@ def _stream_named(message: Gst.Message) -> int | None:
     details = message.parse_error_details() if message.type == Gst.MessageType.ERROR else None
     found, stream = details.get_int("stream") if details is not None else (False, 0)
     return stream if found else None
-
-
-def _splitter_pad(splitter: Gst.Element, index: int) -> Any:
-    return splitter.get_static_pad("src") or splitter.request_pad_simple(f"src_{index}")
 
 
 def _count_of(element: Gst.Element, name: str) -> int:

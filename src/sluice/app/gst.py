@@ -75,6 +75,12 @@ def link_pads(source: Gst.Pad, sink: Gst.Pad) -> None:
         raise ConfigurationError(f"{owner} does not take {caps} ({error.args[0].value_nick})") from error
 
 
+def reason_in(debug: str) -> str:
+    """Return the part of a GStreamer debug text that says more than the message: what follows the element's path."""
+    reason = debug.partition(":\n")[2].strip().splitlines()
+    return f" ({reason[0]})" if reason else ""
+
+
 def describe(message: Gst.Message) -> tuple[str, str]:
     """Return the text and the debug text of an error or warning message."""
     parse = message.parse_error if message.type == Gst.MessageType.ERROR else message.parse_warning

@@ -1,11 +1,14 @@
-"""Runs a graph: starts it, listens to its bus on a thread of its own, ends it and reports."""
+"""Runs a graph: starts it, listens to its bus on a thread of its own, tends its streams, ends it and reports."""
 
 from __future__ import annotations
 
+import queue
+import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import gi
 
@@ -14,23 +17,37 @@ from gi.repository import GLib, Gst
 
 from sluice import errors
 from sluice.app.graph import Graph
-from sluice.app.gst import describe
+from sluice.app.gst import describe, reason_in
 from sluice.app.options import Options
-from sluice.app.outputs import distinct_names
-from sluice.app.sources import Source, redact
-from sluice.app.summary import StreamSummary, Summary
+from sluice.app.planned import Planned
+from sluice.app.roster import Roster
+from sluice.app.sources import redact
+from sluice.app.streams.branch import BranchFactory
+from sluice.app.streams.events import EventLog
+from sluice.app.streams.policy import StreamPolicy
+from sluice.app.streams.states import StreamStatus
+from sluice.app.streams.stream import Stream
+from sluice.app.streams.tending import Tending
+from sluice.app.summary import Summary
 from sluice.contract.provider import provider
-from sluice.errors import SluiceError
+from sluice.errors import ConfigurationError, SluiceError
 
 # A stop, which takes at most two seconds: for so long the frames on their way are waited for, then the files are
 # finished without the rest, and at last everything is stopped, finished or not.
 _DRAINING = 0.7
 _FINISHING = 1.3
 _STOPPING = 2.0
-_LOOK = 50 * Gst.MSECOND
-_HEARD = Gst.MessageType.ERROR | Gst.MessageType.WARNING | Gst.MessageType.LATENCY | Gst.MessageType.ELEMENT
+_LOOK = 0.05  # seconds between looks at the streams
+_REMOVING = 5.0  # seconds that a caller waits for a stream to be gone
+_HEARD = (
+    Gst.MessageType.ERROR
+    | Gst.MessageType.WARNING
+    | Gst.MessageType.LATENCY
+    | Gst.MessageType.ELEMENT
+    | Gst.MessageType.APPLICATION
+)
 # How many texts of one kind a summary keeps; a camera that warns with every frame must not fill the memory.
-_MOST_TEXTS = 20
+MOST_TEXTS = 20
 _STREAM_ERROR = GLib.quark_to_string(Gst.StreamError.quark())
 
 
@@ -40,7 +57,7 @@ class Progress:
 
     Attributes:
         fraction: 0..1 of the stream, None where its length is unknown.
-        state: "running", "ended" or "failed".
+        state: "running", "ended" or "failed"; of a stream that waits to be opened again, why it does.
     """
 
     name: str
@@ -55,36 +72,53 @@ class Job:
     Attributes:
         queue: frames for a program that iterates, or None.
         started: whether all elements were started.
+        events: what has happened.
     """
 
-    def __init__(self, sources: list[Source], options: Options, iterated: bool) -> None:
+    def __init__(
+        self,
+        planned: Sequence[Planned],
+        options: Options,
+        iterated: bool,
+        *,
+        branches: BranchFactory | None = None,
+        events: EventLog | None = None,
+    ) -> None:
         """Build the graph; raises ConfigurationError as `Graph` does."""
-        self._graph = Graph(sources, options, iterated)
+        self._graph = Graph([plan.source for plan in planned], options, iterated, branches)
+        self._options = options
         self.queue = self._graph.queue
-        self._streams = [StreamSummary(source.shown) for source in sources]
-        self._warned = [0] * len(sources)
+        self.events = events or EventLog(time.time)
+        self._roster = Roster()
         self._summary = Summary(
-            self._streams,
+            [],
             model=options.model_name,
             runtime=options.runtime_name,
             tracker=options.tracker,
             provider=provider().name,
         )
-        if self._graph.tiled:
-            self._summary.outputs = [str(branch.path) for branch in self._graph.branches]
-        else:
-            for stream, branch in zip(self._streams, self._graph.branches, strict=False):
-                stream.output = str(branch.path)
+        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._tending = Tending(self._graph, self.events, self._summary, self._post, options.service, random.random)
         self._fatal: SluiceError | None = None
-        self._ended_ends: set[int] = set()
-        self._broken_ends: set[int] = set()
+        self._ended_ends: set[Gst.Element] = set()
+        self._broken_ends: set[Gst.Element] = set()
         self.started = False
+        self._begun = threading.Lock()  # held while it is decided who begins a stream that is added
         self._stop = threading.Event()
         self._stopped_at: float | None = None
         self._cut = False
         self._done = threading.Event()
         self._started = time.monotonic()
+        self._looked = 0.0
         self._thread = threading.Thread(target=self._listen, name="sluice-pipeline", daemon=True)
+        try:
+            for plan in planned:
+                self._graph.join(self._enlist(plan))
+        except BaseException:
+            self._graph.close([])
+            raise
+        if self._graph.tiled:
+            self._summary.outputs = [str(b.path) for b in self._graph.branches.values() if b.path is not None]
 
     # For the caller's thread
 
@@ -100,10 +134,15 @@ class Job:
             self._start_elements()
         except BaseException as error:  # an interruption too
             self._summary.errors.append(str(error))
-            self._graph.close()
+            self._graph.close([])
             self._done.set()
+            self.events.close()
             raise
-        self.started = True
+        with self._begun:
+            self.started = True
+            streams = self._roster.all()
+        for stream in streams:
+            self._post(partial(self._tending.begin, stream))
         self._thread.start()
 
     def _start_elements(self) -> None:
@@ -116,9 +155,6 @@ class Job:
             if message is None:
                 raise SluiceError("the pipeline could not be started")
             raise _interruption(message) or _as_exception(message)
-        for index in range(len(self._streams)):
-            if not self._graph.add_source(index):
-                self._fail(index, None)
 
     def wait(self) -> None:
         """Wait for the end; a KeyboardInterrupt gets through.
@@ -138,7 +174,75 @@ class Job:
         """
         self._stop.set()
         if self._thread.is_alive():
+            self._wake()
             self._done.wait(_STOPPING)
+
+    def add(self, plan: Planned) -> str:
+        """Add a stream while the others play; it is opened on a thread of its own. Return its name.
+
+        Raises:
+            ConfigurationError: its name is taken, or the run is over.
+        """
+        if self._done.is_set() or self._stop.is_set():
+            raise ConfigurationError("no stream can be added: the run is over")
+        with self._begun:
+            stream = self._enlist(plan)
+            begins = self.started
+        if begins:
+            stream.worker.submit(lambda: self._tending.join(stream))
+            self._post(lambda: self._tending.begin(stream))
+        return stream.name
+
+    def remove(self, name: str) -> None:
+        """Take a stream out, finish its file, and free what was kept for it; waits some seconds for that at most.
+
+        Raises:
+            UnknownStream: there is none of that name.
+        """
+        stream = self._roster.get(name)
+        gone = threading.Event()
+
+        def forget() -> None:
+            self._roster.remove(stream)
+            self._ended_ends &= set(self._graph.ends)
+            self._broken_ends &= set(self._graph.ends)
+            if self._options.service:
+                self._summary.streams.remove(stream.summary)
+            if not self._options.service and not self._roster.all():
+                self._stop.set()  # nothing is left that could end it
+            gone.set()
+
+        if not stream.leaving:
+            stream.leaving = True
+            self._post(lambda: self._tending.remove(stream, lambda: self._post(forget)))
+            gone.wait(_REMOVING)
+
+    def restart(self, name: str) -> None:
+        """Close a stream's source and open it anew, whatever state it is in.
+
+        Raises:
+            UnknownStream: there is none of that name.
+            ConfigurationError: the stream has ended for the elements behind it too, as all do in a run that is no
+                service.
+        """
+        stream = self._roster.get(name)
+        if stream.finished or stream.ending:
+            raise ConfigurationError(f"the stream {name!r} has ended; add it anew")
+        self._post(lambda: self._tending.begin(stream))
+
+    def update(self, name: str, policy: StreamPolicy) -> None:
+        """Treat a stream by another policy from now on; where that concerns how it is opened, it is opened anew.
+
+        Raises:
+            UnknownStream: there is none of that name.
+        """
+        stream = self._roster.get(name)
+        self._post(lambda: self._tending.update(stream, policy))
+
+    @property
+    def streams(self) -> list[StreamStatus]:
+        """What each stream is doing."""
+        return [self._tending.status(stream) for stream in self._roster.all()]
 
     @property
     def summary(self) -> Summary:
@@ -150,23 +254,46 @@ class Job:
     def progress(self) -> list[Progress]:
         """How far each stream is."""
         found = []
-        names = distinct_names(source.source.name for source in self._graph.sources)  # as the videos are named
-        for index, (name, source) in enumerate(zip(names, self._graph.sources, strict=True)):
-            state = "failed" if self._streams[index].failed else "ended" if source.ended else "running"
-            frames = self._graph.collector.counts[index].frames
-            found.append(Progress(name, frames, source.fraction(self._graph.options.frames), state))
+        for stream in self._roster.all():
+            state, session = stream.supervisor.state, stream.session
+            shown = str(state) if state.is_fault else "failed" if stream.summary.failed else "running"
+            if stream.finished and not stream.summary.failed:
+                shown = "ended"
+            fraction = 1.0 if stream.finished else session.fraction(self._options.frames) if session else None
+            found.append(Progress(stream.name, stream.frames_seen, fraction, shown))
         return found
 
     # For the thread that listens
+
+    def _enlist(self, plan: Planned) -> Stream:
+        policy = plan.policy or self._options.policy
+        make = self._tending.maker(plan.source, policy)
+        stream = self._roster.add(plan.source, plan.name, make)
+        self._summary.streams.append(stream.summary)
+        self.events.add("stream-added", stream.name, f"{stream.source.shown} is added", number=stream.number)
+        return stream
+
+    def _post(self, work: Callable[[], None]) -> None:
+        """Have something done by the thread that listens."""
+        self._inbox.put(work)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._graph.pipeline.post_message(
+            Gst.Message.new_application(self._graph.pipeline, Gst.Structure.new_empty("sluice-wake"))
+        )
 
     def _listen(self) -> None:
         bus = self._graph.pipeline.get_bus()
         try:
             while True:
-                message = bus.timed_pop_filtered(_LOOK, _HEARD)
+                message = bus.timed_pop_filtered(int(_LOOK * Gst.SECOND), _HEARD)
                 while message is not None:  # what was posted before the end is heard before the end
                     self._handle(message)
                     message = bus.pop_filtered(_HEARD)
+                while not self._inbox.empty():
+                    self._inbox.get()()
+                self._look()
                 if self._fatal is not None or self._ended():
                     break
                 if self._stop.is_set() and self._stopping():
@@ -177,17 +304,38 @@ class Job:
         finally:
             self._finish()
 
+    def _look(self) -> None:
+        """Look at every stream, as often as is of use."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK:
+            return
+        self._looked = now
+        for stream in self._roster.all():
+            self._tending.look(stream, now)
+
     def _stopping(self) -> bool:
         """Take the next step of a stop when its time has come; return whether the time is up."""
         now = time.monotonic()
         if self._stopped_at is None:
             self._stopped_at = now
-            self._summary.stopped = True
+            self._summary.stopped = self._graph.stopped = True
             self._end_all()
         if now > self._stopped_at + _DRAINING and not self._cut:
             self._cut = True
+            for stream in self._roster.all():
+                self._in_background(partial(self._graph.finish, stream))
             self._in_background(self._graph.end_branches)
         return now > self._stopped_at + _FINISHING
+
+    def _end_all(self) -> None:
+        if self.queue is not None:
+            self.queue.close(discard=True)
+        self._graph.mux.set_property("drop-pipeline-eos", False)
+        streams = self._roster.all()
+        for stream in streams:
+            self._tending.end(stream)
+        if not streams and self._summary.streams:
+            self._in_background(lambda: self._graph.infer.get_static_pad("sink").send_event(Gst.Event.new_eos()))
 
     def _handle(self, message: Gst.Message) -> None:
         if message.type == Gst.MessageType.ERROR:
@@ -196,113 +344,111 @@ class Job:
             self._handle_warning(message)
         elif message.type == Gst.MessageType.LATENCY:
             self._graph.pipeline.recalculate_latency()
-        elif message.type == Gst.MessageType.ELEMENT and message.has_name("GstBinForwarded"):
+        elif message.has_name("sluice-source-ended"):
+            self._looked = 0.0
+        elif message.has_name("GstBinForwarded"):
             inner = message.get_structure().get_value("message")
             if inner.type == Gst.MessageType.EOS and inner.src in self._graph.ends:
-                self._ended_ends.add(self._graph.ends.index(inner.src))
+                self._ended_ends.add(inner.src)
+                self._tending.branch_ended(inner.src, self._roster.all())
 
     def _handle_error(self, message: Gst.Message) -> None:
-        place = self._graph.stream_of(message)
-        if place is not None and place[0] == "branch":
-            self._broken_ends.add(place[1])
-        if place is None or (place[0] == "branch" and self._graph.tiled):
+        place = self._graph.place_of(message, self._roster.all())
+        if place is None:
+            if not self._graph.is_of_closed_source(message):
+                self._fatal = _as_exception(message)
+            return
+        kind, stream = place
+        if stream is None:
+            self._broken_ends.add(self._graph.branches[-1].bin)
             self._fatal = _as_exception(message)
-        elif place[0] == "source":
-            if not (self._summary.stopped or self._graph.sources[place[1]].ended_on_request):
-                self._fail(place[1], message)
+        elif kind == "source":
+            if not (self._summary.stopped or stream.ending):
+                self._tending.fault(stream, message)
         else:
-            self._ended_ends.add(place[1])
-            if self._graph.collector.counts[place[1]].frames:  # a file for which no frame came cannot be finished
-                self._fail(place[1], message)
+            self._branch_failed(stream, message)
+
+    def _branch_failed(self, stream: Stream, message: Gst.Message) -> None:
+        assert stream.branch is not None
+        self._broken_ends.add(stream.branch.bin)
+        self._ended_ends.add(stream.branch.bin)
+        if stream.frames_seen:  # a file for which no frame came cannot be finished
+            self._tending.give_up(stream, message)
 
     def _handle_warning(self, message: Gst.Message) -> None:
         text = redact(describe(message)[0])
-        place = self._graph.stream_of(message)
-        if place is None or (self._graph.tiled and place[0] == "branch"):
-            if len(self._summary.warnings) < _MOST_TEXTS:
+        kind, stream = self._graph.place_of(message, self._roster.all()) or ("", None)
+        if stream is None:
+            closed = not kind and self._graph.is_of_closed_source(message)
+            if len(self._summary.warnings) < MOST_TEXTS and not closed:
                 self._summary.warnings.append(text)
             return
-        stream = self._streams[place[1]]
-        self._warned[place[1]] += 1
-        if len(stream.warnings) < _MOST_TEXTS:
-            stream.warnings.append(text)
-        if place[0] == "source" and message.parse_warning()[0].domain == _STREAM_ERROR:
-            stream.damaged = True
-
-    def _fail(self, index: int, message: Gst.Message | None) -> None:
-        """Note why a stream failed and let the mux go on without it."""
-        source, noted = self._graph.sources[index], self._streams[index].errors
-        if message is not None and len(noted) < _MOST_TEXTS:
-            text, debug = describe(message)
-            text = redact(f"{source.source.shown}: {text}" + _reason(debug))
-            noted += [text] if text not in noted else []
-        self._in_background(source.end)
-
-    def _end_all(self) -> None:
-        if self.queue is not None:
-            self.queue.close(discard=True)
-        for source in self._graph.sources:
-            self._in_background(source.end)
+        self._tending.warned(stream, message)
+        if len(stream.summary.warnings) < MOST_TEXTS:
+            stream.summary.warnings.append(text)
+        if kind == "source" and message.parse_warning()[0].domain == _STREAM_ERROR:
+            stream.summary.damaged = True
 
     @staticmethod
-    def _in_background(work: Callable[[], None]) -> None:
-        """Send EOS from a thread that may wait for room in the stream's queue."""
+    def _in_background(work: Callable[[], object]) -> None:
+        """Do what may wait for room in a stream's queue."""
         threading.Thread(target=work, name="sluice-end", daemon=True).start()
 
     def _ended(self) -> bool:
-        return len(self._ended_ends) == len(self._graph.ends)
+        ends = self._graph.ends
+        if self._options.service and not self._stop.is_set():
+            return False
+        return all(end in self._ended_ends for end in ends)
 
     def _finish(self) -> None:
-        for source, stream in zip(self._graph.sources, self._streams, strict=True):
-            damage = source.damage() if source.ended and not self._summary.stopped else []
-            stream.damaged = stream.damaged or bool(damage)
-            stream.warnings += damage
-        self._graph.close()
+        streams = self._roster.all()
+        self._graph.close(streams)
         self._count()
-        for stream, source in zip(self._streams, self._graph.sources, strict=True):
-            if stream.frames_in == 0 and not stream.errors and not self._summary.stopped and self._fatal is None:
-                stream.errors.append(f"{source.source.shown}: it delivered no frame")
-        self._check_outputs()
+        for stream in streams:
+            summary = stream.summary
+            if summary.frames_in == 0 and not summary.errors and not self._summary.stopped and self._fatal is None:
+                summary.errors.append(f"{stream.source.shown}: it delivered no frame")
+        self._check_outputs(streams)
         if self._fatal is not None:
             self._summary.errors.append(str(self._fatal))
         if self.queue is not None:
             self.queue.close()
+        self.events.add("pipeline-ended", None, "the run is over", stopped=self._summary.stopped)
+        self.events.close()
         self._done.set()
 
-    def _check_outputs(self) -> None:
+    def _check_outputs(self, streams: Sequence[Stream]) -> None:
         """Take out of the summary the files that hold no whole video, with a warning; the failed say why they are."""
         summary = self._summary
-        for index, branch in enumerate(self._graph.branches):
+        owners = {stream.number: stream.summary for stream in streams}
+        for number, branch in self._graph.branches.items():
+            if branch.path is None:
+                continue
             if not branch.frames_out:
                 why = "no frame reached it"
-            elif index in self._broken_ends:
+            elif branch.bin in self._broken_ends:
                 why = "it could not be written to its end"
-            elif index not in self._ended_ends:
+            elif branch.bin not in self._ended_ends:
                 why = "it was not finished in time"
             else:
                 continue
-            path = str(branch.path)
-            for stream in self._streams:
-                if stream.output == path:
-                    stream.output = None
-                    stream.warnings += [] if stream.failed else [f"{path} is no whole video: {why}"]
-            if path in summary.outputs:
+            path, text = str(branch.path), f"{branch.path} is no whole video: {why}"
+            if (stream := owners.get(number)) is not None:
+                stream.output = None
+                stream.warnings += [] if stream.failed else [text]
+            elif path in summary.outputs:
                 summary.outputs.remove(path)
-                summary.warnings.append(f"{path} is no whole video: {why}")
+                summary.warnings.append(text)
 
     def _count(self) -> None:
         """Bring the summary's numbers up to date."""
+        for stream in self._roster.all():
+            self._tending.count(stream)
         graph = self._graph
-        for index, (stream, source) in enumerate(zip(self._streams, graph.sources, strict=True)):
-            counts = graph.collector.counts[index]
-            stream.frames_in = source.frames_in
-            stream.frames_out = graph.frames_out(index)
-            stream.objects, stream.tracks = counts.objects, counts.tracks
-            stream.dropped = source.frames_dropped + (self.queue.dropped[index] if self.queue else 0)
         self._summary.seconds = time.monotonic() - self._started
         self._summary.skipped = graph.inferred_with_errors()
         self._summary.unconfirmed = graph.unconfirmed()
-        frames = sum(stream.frames_out for stream in self._streams)
+        frames = sum(stream.frames_out for stream in self._summary.streams)
         self._summary.fps = frames / self._summary.seconds if self._summary.seconds else 0.0
 
 
@@ -326,10 +472,4 @@ def _as_exception(message: Gst.Message) -> SluiceError:
     kind = getattr(errors, _exception_named(message), None)
     if kind is not None:
         return kind(redact(text))  # type: ignore[no-any-return]
-    return SluiceError(redact(f"{text}\n{debug}" if "Traceback" in debug else text + _reason(debug)))
-
-
-def _reason(debug: str) -> str:
-    """Return the part of a GStreamer debug text that says more than the message: what follows the element's path."""
-    reason = debug.partition(":\n")[2].strip().splitlines()
-    return f" ({reason[0]})" if reason else ""
+    return SluiceError(redact(f"{text}\n{debug}" if "Traceback" in debug else text + reason_in(debug)))

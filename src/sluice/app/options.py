@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sluice.app.streams.policy import StreamPolicy
 from sluice.errors import ConfigurationError
 
 MOST_STREAMS_PER_BATCH = 16
@@ -38,6 +39,9 @@ class Options:
     batch_size: int | None = None
     frames: int | None = None
     on_error: str = "fail"
+    analytics: str | Path | None = None
+    service: bool = False
+    policy: StreamPolicy = field(default_factory=StreamPolicy)
 
     def __post_init__(self) -> None:
         """Check the values that no element checks.

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sluice.app.options import Options
-from sluice.app.sources import parse_sources
+from sluice.app.planned import Planned
+from sluice.app.sources import parse_source, parse_sources
+from sluice.app.streams import EventLog, StreamPolicy, StreamStatus
 from sluice.app.summary import Summary
 from sluice.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sluice.app.job import Job, Progress
+    from sluice.app.streams.branch import BranchFactory
     from sluice.models.frame import Frame
 
 
@@ -54,6 +58,10 @@ class Pipeline:
         batch_size: int | None = None,
         frames: int | None = None,
         on_error: str = "fail",
+        analytics: str | Path | None = None,
+        policy: StreamPolicy | None = None,
+        service: bool = False,
+        branches: BranchFactory | None = None,
     ) -> None:
         """Describe the work; nothing is opened before it is started.
 
@@ -82,6 +90,11 @@ class Pipeline:
             batch_size: most frames in one call of the model; None: one per stream, 16 at most.
             frames: end each stream after so many frames.
             on_error: when the model raises: "fail" ends the run, "skip" passes the frames without detections.
+            analytics: a configuration file of nvdsanalytics, by which tracked objects are counted.
+            policy: how the streams are treated that are not added with a policy of their own.
+            service: go on when no stream is left, until `stop`; it may begin without any. Cameras are opened again for
+                ever; a stream that has ended stays and can be restarted.
+            branches: makes what stands behind each stream, in place of the files of `out`; see `BranchFactory`.
 
         Raises:
             ConfigurationError: a source or value that cannot be used, by name.
@@ -105,8 +118,14 @@ class Pipeline:
             batch_size=batch_size,
             frames=frames,
             on_error=on_error,
+            analytics=analytics,
+            policy=policy or StreamPolicy(),
+            service=service,
         )
-        self._sources = parse_sources([sources] if isinstance(sources, str | Path) else sources)
+        texts = [sources] if isinstance(sources, str | Path) else list(sources)
+        self._planned = [Planned(source) for source in parse_sources(texts)] if texts or not service else []
+        self._branches = branches
+        self._events = EventLog(time.time)
         self._job: Job | None = None
         self._begun = self._ended = False
         self._changing = threading.Lock()
@@ -159,10 +178,15 @@ class Pipeline:
             self._begun = True
         from sluice.app.job import Job
 
-        job = Job(self._sources, self._options, iterate)
+        with self._changing:
+            planned = list(self._planned)
+        job = Job(planned, self._options, iterate, branches=self._branches, events=self._events)
         with self._changing:
             self._job = job
+            late = self._planned[len(planned) :]
             ended = self._ended
+        for plan in late:
+            job.add(plan)
         if ended:
             job.stop()
         job.start()
@@ -199,3 +223,68 @@ class Pipeline:
     def progress(self) -> list[Progress]:
         """How far each stream is; empty before the start."""
         return [] if self._job is None else self._job.progress()
+
+    # Streams that come and go
+
+    def add(self, source: str | Path, *, name: str | None = None, policy: StreamPolicy | None = None) -> str:
+        """Add a stream, before the start or while the others play, and return its name.
+
+        It's opened on a thread of its own: a source that cannot be opened is seen in `streams` and `events`.
+
+        Args:
+            source: as for the pipeline; one stream.
+            name: letters, digits, space and ``_ . - ( ) [ ]``; None: after the source. No two streams share a name.
+            policy: how it is treated; None: as the pipeline was told.
+
+        Raises:
+            ConfigurationError: the source or the name cannot be used, or the run is over.
+        """
+        plan = Planned(parse_source(source), name, policy)
+        with self._changing:
+            job = self._job
+            if job is None:
+                self._planned.append(plan)
+        if job is not None:
+            return job.add(plan)
+        return name or plan.source.name
+
+    def remove(self, name: str) -> None:
+        """Take a stream out, finish its file, and free all that was kept for it.
+
+        Waits a few seconds at most; where a model or a disk holds it up, the rest is done afterwards.
+
+        Raises:
+            ConfigurationError: there is no stream of that name.
+        """
+        self._running().remove(name)
+
+    def restart(self, name: str) -> None:
+        """Close a stream's source and open it anew; the stream keeps its number, and its objects get new ids.
+
+        Raises:
+            ConfigurationError: there is no stream of that name, or it has ended in a run that is no service.
+        """
+        self._running().restart(name)
+
+    def update(self, name: str, policy: StreamPolicy) -> None:
+        """Treat a stream by another policy; it is opened anew only where that concerns how it is opened.
+
+        Raises:
+            ConfigurationError: there is no stream of that name.
+        """
+        self._running().update(name, policy)
+
+    @property
+    def streams(self) -> list[StreamStatus]:
+        """What each stream is doing; empty before the start."""
+        return [] if self._job is None else self._job.streams
+
+    @property
+    def events(self) -> EventLog:
+        """What has happened so far; may be subscribed to before the start."""
+        return self._events
+
+    def _running(self) -> Job:
+        if self._job is None:
+            raise ConfigurationError("the pipeline was not started yet")
+        return self._job

@@ -10,10 +10,11 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
-from sluice.app.flow import FlowCounts, PadFlow
+from sluice.app.flow import FlowCounts, PadFlow, StreamFlow
 from sluice.app.gst import add_chain, link_pads, make_element
 from sluice.app.images import ImageFeed
 from sluice.app.sources import IMAGE_RATE, Source
+from sluice.app.streams.policy import StreamPolicy
 from sluice.contract.structures import required_structure
 from sluice.elements.guard import guarded, post_error
 from sluice.errors import ConfigurationError
@@ -29,26 +30,51 @@ _TOLERANCE_SHARE = 0.05
 
 
 class SourceBin:
-    """The elements that open one source, and what was seen of it.
+    """The elements that open one source once, and what was seen of it.
 
     Attributes:
-        bin: the ``Gst.Bin`` with a ghost pad "src", to be linked to the mux.
+        bin: the ``Gst.Bin`` with a ghost pad "src", to be linked to the mux. EOS does not leave it: see `ended`.
         problems: what went wrong with pictures that are not fatal, as text.
     """
 
-    def __init__(self, source: Source, index: int, frame_limit: int = 0) -> None:
-        """Build the bin of stream number `index`; with a limit the stream ends after so many frames."""
+    def __init__(
+        self,
+        source: Source,
+        name: str,
+        flow: StreamFlow,
+        policy: StreamPolicy,
+        *,
+        frame_limit: int = 0,
+        again: bool = False,
+    ) -> None:
+        """Build the bin.
+
+        Args:
+            source: what is opened.
+            name: the bin's name, unlike that of any other that the pipeline has or had.
+            flow: that of the stream, which takes this bin for its present source.
+            policy: how the frames are delivered.
+            frame_limit: the stream ends after so many frames; 0: no limit.
+            again: whether the stream had a source before, so that its times must go on.
+
+        Raises:
+            ConfigurationError: an element is missing.
+        """
         self.source = source
+        self.policy = policy
         self.problems: list[str] = []
         self._without_video = False
-        self.bin = Gst.Bin.new(f"source_{index}")
+        self.bin = Gst.Bin.new(name)
+        self._flow = flow
         self._limit = frame_limit
         self._handlers: list[tuple[Gst.Element, int]] = []
         self._decoded: PadFlow | None = None
         self._decoded_pad: Gst.Pad | None = None
+        self._decoder = ""
         self._demuxed: list[PadFlow] = []
         self._tail = self._build_tail()
-        self._queued = PadFlow(self._tail[-1].get_static_pad("src"))
+        self._queued = PadFlow(self.pad)
+        flow.watch(self.pad, retimed=again or source.live or policy.loop)
         {"uri": self._open_uri, "images": self._open_images, "test": self._open_test}[source.kind]()
 
     @property
@@ -58,8 +84,23 @@ class SourceBin:
 
     @property
     def frames_dropped(self) -> int:
-        """Frames of a live source that were dropped because nobody took them in time; final once the stream ended."""
-        return self.frames_in - self._queued.read().buffers if self.source.live else 0
+        """Frames that gave way to newer ones in front of the mux; final once the source ended."""
+        if not self.policy.freshest(self.source.live):
+            return 0
+        return max(0, self.frames_in - self._queued.read().buffers - self.waiting)
+
+    @property
+    def waiting(self) -> int:
+        """Frames that wait in front of the mux."""
+        return int(self._tail[-1].get_property("current-level-buffers"))
+
+    def picture(self) -> tuple[str, int, int]:
+        """Return the name of the decoding element, and width and height of its pictures; "" and 0 where not known."""
+        caps = self._decoded_pad.get_current_caps() if self._decoded_pad is not None else None
+        if caps is None:
+            return self._decoder, 0, 0
+        structure = required_structure(caps, 0)
+        return self._decoder, structure.get_int("width")[1], structure.get_int("height")[1]
 
     @property
     def pad(self) -> Gst.Pad:
@@ -68,7 +109,7 @@ class SourceBin:
 
     @property
     def ended(self) -> bool:
-        """Whether the end of the stream has left for the mux."""
+        """Whether the source has ended, and its last frame left for the mux."""
         return self._queued.read().ended
 
     @property
@@ -91,14 +132,17 @@ class SourceBin:
         shown = counts.last_end - (counts.segment_start or 0)
         return float(min(1.0, max(0.0, shown / duration)))
 
-    def end(self) -> None:
-        """Send EOS behind the frames decoded so far. Waits for room in the queue: not for a streaming thread."""
+    def end(self) -> bool:
+        """Have the source end behind the frames decoded so far. Waits for room in the queue: not for every thread.
+
+        Returns:
+            False where the source never started, so that nothing will come and there is nothing to wait for.
+        """
         entry = self._tail[-1].get_static_pad("sink")
-        # Pads of a bin that could not be started are inactive; nothing has passed them, so the mux is told at once.
-        pad = entry if entry.is_active() else self.bin.get_static_pad("src").get_peer()
-        if pad.get_sticky_event(Gst.EventType.STREAM_START, 0) is None:
-            pad.send_event(Gst.Event.new_stream_start(self.bin.get_name()))
-        pad.send_event(Gst.Event.new_eos())
+        if not entry.is_active():
+            return False
+        entry.send_event(Gst.Event.new_eos())
+        return True
 
     def close(self) -> None:
         """Disconnect the handlers, which otherwise keep this object and the elements alive in a circle."""
@@ -148,7 +192,7 @@ class SourceBin:
                 max_size_buffers=_QUEUED_FRAMES,
                 max_size_bytes=0,
                 max_size_time=0,
-                leaky="downstream" if self.source.live else "no",
+                leaky="downstream" if self.policy.freshest(self.source.live) else "no",
             ),
         ]
         add_chain(self.bin, *tail)
@@ -193,7 +237,10 @@ class SourceBin:
     @guarded(failure=None)
     def _on_element(self, _bin: Gst.Bin, _sub_bin: Gst.Bin, element: Gst.Element) -> None:
         factory = element.get_factory()
-        if factory is not None and "Demux" in (factory.get_metadata("klass") or ""):
+        kind = (factory.get_metadata("klass") or "") if factory is not None else ""
+        if "Decoder" in kind and "Video" in kind:
+            self._decoder = factory.get_name()
+        if "Demux" in kind:
             self._connect(element, "pad-added", lambda _, pad: self._demuxed.append(PadFlow(pad)))
 
     def _open_images(self) -> None:

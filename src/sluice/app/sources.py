@@ -106,6 +106,18 @@ def parse_sources(texts: Iterable[str | Path]) -> list[Source]:
     return sources
 
 
+def parse_source(text: str | Path) -> Source:
+    """Read a source that is exactly one stream.
+
+    Raises:
+        ConfigurationError: it is none, or a pattern that names several files.
+    """
+    sources = parse_sources([text])
+    if len(sources) != 1:
+        raise ConfigurationError(f"{redact(str(text))!r} names {len(sources)} files; a stream has one source")
+    return sources[0]
+
+
 def _parse(text: str) -> list[Source]:
     scheme, colon, rest = text.partition(":")
     if colon and scheme == "test":

@@ -14,11 +14,14 @@ class StreamSummary:
 
     Attributes:
         uri: where it came from, without credentials.
+        name: the stream's, unique in the run.
         frames_in: frames that left its decoder.
         frames_out: frames that left the last element: the encoder where a file is written for the stream.
         objects: objects on all frames together.
         tracks: distinct identities among them.
-        dropped: frames of a live source that nobody took in time.
+        dropped: frames left out by policy: of a live source that nobody took in time, or above a target rate.
+        reconnects: how often the source was opened again.
+        decoder: the decoding element, "" where there was none.
         damaged: whether the stream was damaged; what shows it is among the warnings.
         warnings: what went wrong without ending the stream.
         errors: what ended the stream before its time; it failed if there are any.
@@ -35,6 +38,9 @@ class StreamSummary:
     warnings: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     output: str | None = None
+    name: str = ""
+    reconnects: int = 0
+    decoder: str = ""
 
     @property
     def failed(self) -> bool:
@@ -115,6 +121,7 @@ class Summary:
 
 def _remarks(stream: StreamSummary) -> str:
     remarks = [f"{stream.dropped} dropped"] if stream.dropped else []
+    remarks += [f"opened again {stream.reconnects} times"] if stream.reconnects else []
     remarks += ["damaged"] if stream.damaged else []
     more = len(stream.warnings) - 1
     remarks += [f"warning: {stream.warnings[0]}" + (f", and {more} more" if more else "")] if stream.warnings else []

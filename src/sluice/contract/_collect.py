@@ -44,7 +44,8 @@ class CountsStruct(ctypes.Structure):
     """``StreamCounts`` of native/collect.h."""
 
     _fields_ = tuple(
-        (name, ctypes.c_uint64) for name in ("frames_in", "frames_out", "discarded", "late", "refused", "untimed")
+        (name, ctypes.c_uint64)
+        for name in ("frames_in", "frames_out", "discarded", "late", "refused", "untimed", "replaced")
     )
 
 
@@ -100,6 +101,8 @@ def functions() -> Any:
         ("stream_flush", None, [pointer]),
         ("stream_resume", None, [pointer]),
         ("stream_mark_ended", boolean, [pointer, boolean]),
+        ("stream_set_absent", None, [pointer]),
+        ("stream_set_freshest", None, [pointer, boolean]),
     ):
         function = getattr(lib, f"sluice_{name}")
         function.restype, function.argtypes = result, arguments

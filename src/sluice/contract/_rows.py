@@ -18,6 +18,9 @@ Floats = npt.NDArray[np.float32]
 Addresses = npt.NDArray[np.uint64]
 
 
+SHORT = 256
+"""Rows that are written in well under the interpreter's switch interval."""
+
 OBJECT_ROW = np.dtype(
     [
         ("address", "u8"),
@@ -34,6 +37,19 @@ OBJECT_ROW = np.dtype(
         ("label", "S128"),
     ],
     align=True,
+)
+
+FRAME_INFO = np.dtype(
+    [
+        ("address", "u8"),
+        ("buf_pts", "u8"),
+        ("pad_index", "u4"),
+        ("batch_id", "u4"),
+        ("surface_type", "u4"),
+        ("objects", "u4"),
+        ("frame_num", "i4"),
+        ("infer_done", "i4"),
+    ]
 )
 
 FRAME_ROW = np.dtype(

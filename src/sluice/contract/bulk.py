@@ -17,12 +17,12 @@ import numpy.typing as npt
 from sluice.contract._rows import (
     FRAME_ROW,
     OBJECT_ROW,
+    SHORT,
     Addresses,
     Labels,
     LabelTable,
     ObjectRows,
     Objects,
-    TrackedRows,
     checked_call,
     color_rows,
     frame_rows,
@@ -33,6 +33,7 @@ from sluice.contract._rows import (
     set_array,
     text_table,
 )
+from sluice.contract.bulk_objects import read_objects, remove_objects, update_tracked
 from sluice.contract.metadata import BatchMeta, Color, FrameMeta
 from sluice.errors import ContractError
 
@@ -57,8 +58,6 @@ DETECTOR_TEXT_RISE = 10.0
 TRACKER_FONT_SIZE = 10  # what nvtracker writes
 TRACKER_TEXT_RISE = 20.0
 NO_DETECTION = -0.1  # the confidence of an object that only the tracker has
-
-_SHORT = 256  # rows that are written in well under the interpreter's switch interval
 
 
 def write_objects(
@@ -170,7 +169,7 @@ def write_batch(
     addresses = np.array([frame.address for frame in frames], np.uint64)
     return checked_call(
         "sluice_write_batch",
-        count <= _SHORT,
+        count <= SHORT,
         frames[0].provider.block,
         pointer(addresses),
         pointer(each),
@@ -254,85 +253,13 @@ def _write(frame: FrameMeta, rows: ObjectRows, short: bool) -> Addresses:
     addresses = np.empty(rows.count, np.uint64)
     checked_call(
         "sluice_write_objects",
-        short and rows.count <= _SHORT,
+        short and rows.count <= SHORT,
         frame.provider.block,
         frame.address,
         ctypes.byref(rows),
         pointer(addresses),
     )
     return addresses
-
-
-def read_objects(frame: FrameMeta) -> Objects:
-    """Copy the objects of a frame into arrays.
-
-    Raises:
-        StaleBufferError: the frame's lease has ended.
-    """
-    capacity = frame.num_objects
-    while True:
-        rows = np.empty(capacity, OBJECT_ROW)
-        count = checked_call(
-            "sluice_read_objects", capacity <= _SHORT, frame.provider.block, frame.address, pointer(rows), capacity
-        )
-        if count <= capacity:
-            return Objects(rows[:count])
-        capacity = count
-
-
-def update_tracked(
-    frame: FrameMeta,
-    addresses: npt.ArrayLike,
-    object_ids: npt.ArrayLike,
-    boxes: npt.ArrayLike,
-    tracker_boxes: npt.ArrayLike,
-    confidences: npt.ArrayLike,
-    *,
-    show_ids: bool = True,
-) -> None:
-    """Write a tracker's results into N objects of a frame, as nvtracker does.
-
-    The text moves to ``(max(0, left), max(0, top - 20))`` in Serif 10 and, with `show_ids`, becomes
-    ``"<text> <id>"``, cut at 127 bytes; without a text it becomes the id.
-
-    Args:
-        frame: the frame.
-        addresses: uint64 ``[N]``, addresses of its objects.
-        object_ids: uint64 ``[N]``.
-        boxes: float32 ``[N, 4]``, clipped to the surface: what downstream uses.
-        tracker_boxes: float32 ``[N, 4]``, not clipped.
-        confidences: float32 ``[N]``, the tracker's.
-        show_ids: whether the ids become part of the texts.
-
-    Raises:
-        ContractError: an array has a wrong length, type or value, or an address is not of this frame; nothing was
-            written.
-        StaleBufferError: the frame's lease has ended.
-    """
-    count = np.size(addresses)
-    rows = TrackedRows(count=count, show_ids=show_ids)
-    set_array(rows, "addresses", numbers("addresses", addresses, np.uint64, (count,)))
-    set_array(rows, "object_ids", numbers("object_ids", object_ids, np.uint64, (count,)))
-    set_array(rows, "boxes", numbers("boxes", boxes, np.float32, (count, 4)))
-    set_array(rows, "tracker_boxes", numbers("tracker_boxes", tracker_boxes, np.float32, (count, 4)))
-    set_array(rows, "confidences", numbers("confidences", confidences, np.float32, (count,)))
-    checked_call("sluice_update_tracked", count <= _SHORT, frame.provider.block, frame.address, ctypes.byref(rows))
-
-
-def remove_objects(frame: FrameMeta, addresses: npt.ArrayLike) -> None:
-    """Remove N objects from a frame; objects that had one of them as parent get none.
-
-    Args:
-        frame: the frame.
-        addresses: uint64 ``[N]``, addresses of its objects.
-
-    Raises:
-        ContractError: an address is not of this frame; nothing was removed.
-        StaleBufferError: the frame's lease has ended.
-    """
-    array = numbers("addresses", addresses, np.uint64, (np.size(addresses),))
-    # An object's own user data may be freed here, so the GIL is always released.
-    checked_call("sluice_remove_objects", False, frame.provider.block, frame.address, pointer(array), len(array))
 
 
 def fill_frames(batch: BatchMeta, rows: npt.NDArray[np.void] | Sequence[tuple[int, ...]]) -> Addresses:

@@ -69,6 +69,7 @@ class Counts:
         late: of these, the last.
         refused: came, or were taken for a batch, after downstream had refused one, or did not make a batch.
         untimed: had no timestamp; theirs was counted from the frame rate.
+        replaced: gave way to newer ones while they waited, where that was asked for.
     """
 
     frames_in: int
@@ -77,6 +78,7 @@ class Counts:
     late: int
     refused: int
     untimed: int
+    replaced: int = 0
 
 
 @dataclass(frozen=True)
@@ -272,6 +274,14 @@ class Stream:
     def mark_ended(self, ended: bool = True) -> bool:
         """Note that the stream has ended, or begins again; return whether no stream is left that has not ended."""
         return bool(self._functions.sluice_stream_mark_ended(self.address, ended))
+
+    def set_absent(self) -> None:
+        """Let no batch wait for this stream until it has a frame: its source is away, or not there yet."""
+        self._functions.sluice_stream_set_absent(self.address)
+
+    def set_freshest(self, freshest: bool) -> None:
+        """Have a frame that waits give way to a newer one and be counted, rather than have `put` wait for room."""
+        self._functions.sluice_stream_set_freshest(self.address, freshest)
 
     def renumber(self) -> None:
         """Count the frames from 0 again."""

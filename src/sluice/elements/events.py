@@ -33,6 +33,10 @@ OSD_PROCESS_MODE_UPDATE = 408 << 8 | _CONTROL_FLAGS
 ANALYTICS_RELOAD_CONFIG = 409 << 8 | _CONTROL_FLAGS
 TRACKER_CONFIG_UPDATE = 410 << 8 | _CONTROL_FLAGS
 
+# Of our own, from the application to a sink pad of sluicemux.
+DELIVERY = "sluice-delivery"
+ABSENT = "sluice-absent"
+
 _STREAM_NAMES = {
     PAD_ADDED: "nv-pad-added",
     PAD_DELETED: "nv-pad-deleted",
@@ -222,6 +226,18 @@ def parse_control_event(event: Gst.Event) -> dict[str, Any] | None:
         return None
     names = [structure.nth_field_name(index) for index in range(structure.n_fields())]
     return {name: structure.get_value(name) for name in names}
+
+
+def delivery(freshest: bool) -> Gst.Event:
+    """For a sink pad of sluicemux: whether a frame that waits there gives way to a newer one, or the source waits."""
+    structure = Gst.Structure.new_empty(DELIVERY)
+    structure.set_value("freshest", freshest)
+    return Gst.Event.new_custom(Gst.EventType.CUSTOM_DOWNSTREAM_OOB, structure)
+
+
+def absent() -> Gst.Event:
+    """For a sink pad of sluicemux: no batch waits for its stream until the next frame, as its source is away."""
+    return Gst.Event.new_custom(Gst.EventType.CUSTOM_DOWNSTREAM_OOB, Gst.Structure.new_empty(ABSENT))
 
 
 def stream_eos_message(element: Gst.Element, source_id: int) -> Gst.Event:

@@ -222,6 +222,8 @@ class SluiceMux(SourceTaskElement):
         if kind == Gst.EventType.FLUSH_STOP:
             entry.stream.resume()
             return True
+        if kind == Gst.EventType.CUSTOM_DOWNSTREAM_OOB and mux_input.obey(entry, event):
+            return True
         if not kind & int(Gst.EventTypeFlags.SERIALIZED):
             return bool(self.srcpad.push_event(event))
         if kind == Gst.EventType.CAPS:

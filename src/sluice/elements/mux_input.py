@@ -8,7 +8,7 @@ gi.require_version("Gst", "1.0")
 gi.require_version("GstVideo", "1.0")
 from gi.repository import Gst, GstVideo
 
-from sluice.contract.structures import required_structure
+from sluice.contract.structures import required_structure, structure_of
 from sluice.elements import events, queries
 
 _DEFAULT_DURATION = Gst.SECOND // 30
@@ -63,8 +63,21 @@ class Input:
     def stats(self) -> dict[str, int]:
         """Return the pad's counts by name."""
         counts = self.stream.counts()
-        names = ("frames_in", "frames_out", "discarded", "late", "refused", "untimed")
+        names = ("frames_in", "frames_out", "discarded", "late", "refused", "untimed", "replaced")
         return {name.replace("_", "-"): getattr(counts, name) for name in names}
+
+
+def obey(entry: Input, event: Gst.Event) -> bool:
+    """Do what `events.delivery` or `events.absent` asks for; False for any other event."""
+    structure = structure_of(event)
+    name = structure.get_name() if structure is not None else ""
+    if name == events.ABSENT:
+        entry.stream.set_absent()
+    elif name == events.DELIVERY:
+        entry.stream.set_freshest(required_structure(event).get_boolean("freshest")[1])
+    else:
+        return False
+    return True
 
 
 def answer_caps(pad: Gst.Pad, query: Gst.Query) -> bool:

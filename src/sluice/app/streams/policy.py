@@ -67,7 +67,7 @@ class StreamPolicy:
 
     Attributes:
         delivery: "every": no frame is left out, a slow model holds the source back; "freshest": a frame that waits
-            gives way to a newer one, and is counted as dropped; "auto": every for what is not live, freshest for cameras.
+            gives way to a newer one, and is counted as dropped; "auto": freshest for what is live, every for the rest.
         fps: most frames per second that go on; those between are dropped and counted. None: all.
         region: x, y, width and height in pixels of the part of the picture that the model is given; its results are in
             the whole picture's pixels all the same. None: the whole picture.
@@ -90,7 +90,7 @@ class StreamPolicy:
     loop: bool = False
     connect_seconds: float = 10.0
     stall_seconds: float = 5.0
-    retry: RetryPolicy | None | Literal["auto"] = "auto"
+    retry: RetryPolicy | Literal["auto"] | None = "auto"
 
     def __post_init__(self) -> None:
         """Check the values.

@@ -1,7 +1,8 @@
 /* When a batch of many streams leaves, and which frames are in it.
  *
  * The rule: a batch leaves when it holds min(batch_size, live streams * max_same_source) frames, or when no stream can
- * add to it, or `timeout` after the arrival of the oldest frame waiting. A live stream is one that has not ended.
+ * add to it, or `timeout` after the arrival of the oldest frame waiting. A live stream is one that has not ended and is
+ * not absent.
  * Because each waiting frame has its own deadline, a stream whose frames come faster than the timeout keeps its rate
  * beside slower ones. Frames are taken one per stream and turn, beginning after the stream that was taken from last.
  * An event is never taken before the frames that came before it in its stream, nor put into the middle of a batch. */
@@ -49,6 +50,11 @@ static gint64 early_by(const Collector *collector, const Waiting *frame) {
 
 static gboolean is_event(const Waiting *waiting) { return waiting->format == NULL; }
 
+/* Whether a frame of a stream whose newest are wanted would be outdated if the one that waits did not leave now. */
+static gboolean is_pressed(const Collector *collector, const Stream *stream) {
+  return stream->freshest && stream->frames > max_frames(collector);
+}
+
 /* Queues a frame. The collecting thread is not woken for one that can neither fill the batch nor set its deadline. */
 void collector_put(Waiting *waiting) {
   Stream *stream = waiting->stream;
@@ -57,9 +63,27 @@ void collector_put(Waiting *waiting) {
   g_queue_push_tail(&stream->queue, waiting);
   stream->frames++;
   stream->counts.frames_in++;
+  if (is_pressed(collector, stream)) g_cond_signal(&collector->changed);
   if (stream->frames > max_frames(collector) && !collector->settings.synchronised) return;
   collector->missing--;
   if (collector->missing <= 0 || !collector->has_deadline) g_cond_signal(&collector->changed);
+}
+
+/* Takes the oldest frames of a stream whose newest are wanted out of its queue, but for so many. */
+void stream_make_way(Stream *stream, guint keep, GQueue *garbage) {
+  Collector *collector = stream->collector;
+  GList *link = stream->queue.head;
+  while (link != NULL && stream->freshest && stream->frames > keep) {
+    GList *next = link->next;
+    if (!is_event(link->data)) {
+      g_queue_push_tail(garbage, link->data);
+      g_queue_delete_link(&stream->queue, link);
+      stream->frames--;
+      stream->counts.replaced++;
+      collector->missing++;
+    }
+    link = next;
+  }
 }
 
 /* How many frames a stream can give now, and whether that is all it can give to this batch. */
@@ -87,24 +111,26 @@ static gint64 sooner(gint64 one, gint64 other) {
 /* How long until the next batch is due by what is known now: 0 for now, NONE for until a change. */
 static gint64 time_to_wait(Collector *collector) {
   gint64 total = 0, live = 0, until_on_time = NONE, oldest = G_MAXINT64;
-  gboolean all_complete = TRUE;
+  gboolean all_complete = TRUE, pressed = FALSE;
   for (guint i = 0; i < collector->streams->len; i++) {
     const Stream *stream = collector_nth(collector, i);
     const Waiting *head = g_queue_peek_head((GQueue *)&stream->queue);
-    if (head == NULL && stream->ended) continue;
+    gboolean awaited = !stream->ended && !stream->absent;
+    if (head == NULL && !awaited) continue;
     gboolean complete;
     gint64 ready = ready_frames(collector, stream, &complete);
     gint64 early = head == NULL ? 0 : early_by(collector, head);
     total += ready;
-    live += !stream->ended;
+    live += awaited;
     all_complete &= complete;
+    pressed |= is_pressed(collector, stream);
     if (early > 0) until_on_time = sooner(until_on_time, early);
     if (ready > 0) oldest = MIN(oldest, head->arrival);
   }
   gint64 full = MIN((gint64)collector->settings.batch_size, MAX(1, live) * max_frames(collector));
   collector->missing = full - total;
   if (total == 0) return until_on_time;
-  if (total >= full || all_complete) return 0;
+  if (total >= full || all_complete || pressed) return 0;
   if (collector->settings.timeout < 0) return until_on_time;
   gint64 left = oldest + collector->settings.timeout - collector_now(collector);
   return sooner(until_on_time, MAX(left, 0));
@@ -197,6 +223,9 @@ static void wait_for_change(Collector *collector, gint64 wait) {
 StepKind collector_wait(Collector *collector, Stream **of, GstEvent **event, GQueue *taken) {
   GQueue garbage = G_QUEUE_INIT;
   StepKind kind = STOPPED;
+  /* What came while the last batch was on its way gives way to the newest; what comes from now on makes haste. */
+  for (guint i = 0; !collector->stopped && i < collector->streams->len; i++)
+    stream_make_way(collector_nth(collector, i), collector->settings.max_same_source, &garbage);
   while (!collector->stopped && kind == STOPPED) {
     gint64 wait;
     discard_late(collector, &garbage);

@@ -21,7 +21,7 @@ typedef struct {
 } CollectSettings;
 
 typedef struct {
-  guint64 frames_in, frames_out, discarded, late, refused, untimed;
+  guint64 frames_in, frames_out, discarded, late, refused, untimed, replaced;
 } StreamCounts;
 
 /* What is the same for all frames of a stream until its next caps. */
@@ -49,6 +49,8 @@ typedef struct {
   GQueue queue;               /* of Waiting */
   guint frames;               /* how many of them are frames */
   gboolean ended, flushing, removed;
+  gboolean absent;            /* no frames are to be expected for now; until one comes */
+  gboolean freshest;          /* a frame that waits gives way to a newer one */
   StreamCounts counts;
   Format *format;             /* of the frames that come now; NULL before the first caps */
   GstSegment segment;
@@ -101,6 +103,7 @@ G_GNUC_INTERNAL void stream_begin(Stream *stream);
 G_GNUC_INTERNAL void stream_leave_segment(Stream *stream);
 G_GNUC_INTERNAL gboolean stream_refuses(const Stream *stream);
 G_GNUC_INTERNAL void stream_discard(Stream *stream, gboolean keep_caps, GQueue *garbage);
+G_GNUC_INTERNAL void stream_make_way(Stream *stream, guint keep, GQueue *garbage);
 G_GNUC_INTERNAL gint64 collector_now(const Collector *collector);
 G_GNUC_INTERNAL void collector_put(Waiting *waiting);
 G_GNUC_INTERNAL void collector_read_clock(Collector *collector, GstElement *element);

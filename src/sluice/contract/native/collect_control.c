@@ -42,6 +42,8 @@ gint64 sluice_stream_remove(Stream *stream, gboolean *noticed);
 void sluice_stream_flush(Stream *stream);
 void sluice_stream_resume(Stream *stream);
 gboolean sluice_stream_mark_ended(Stream *stream, gboolean ended);
+void sluice_stream_set_absent(Stream *stream);
+void sluice_stream_set_freshest(Stream *stream, gboolean freshest);
 gboolean sluice_collector_all_ended(Collector *collector);
 guint64 sluice_collector_batches(Collector *collector);
 
@@ -183,6 +185,22 @@ gboolean sluice_stream_mark_ended(Stream *stream, gboolean ended) {
   g_cond_signal(&stream->collector->changed);
   g_mutex_unlock(&stream->collector->lock);
   return all;
+}
+
+/* Lets no batch wait for the stream until a frame of it comes: its source is away, or was not there yet. */
+void sluice_stream_set_absent(Stream *stream) {
+  g_mutex_lock(&stream->collector->lock);
+  stream->absent = TRUE;
+  g_cond_signal(&stream->collector->changed);
+  g_mutex_unlock(&stream->collector->lock);
+}
+
+/* Whether a frame that waits gives way to a newer one, rather than have the source wait. */
+void sluice_stream_set_freshest(Stream *stream, gboolean freshest) {
+  g_mutex_lock(&stream->collector->lock);
+  stream->freshest = freshest;
+  g_cond_broadcast(&stream->room);
+  g_mutex_unlock(&stream->collector->lock);
 }
 
 gboolean sluice_collector_all_ended(Collector *collector) {

@@ -64,7 +64,7 @@ void stream_leave_segment(Stream *stream) {
 
 /* As before the first event. Called with the lock held, with nothing in the queue. */
 void stream_begin(Stream *stream) {
-  stream->ended = stream->flushing = FALSE;
+  stream->ended = stream->flushing = stream->absent = FALSE;
   stream->counts = (StreamCounts){0};
   format_unref(stream->format);
   stream->format = NULL;
@@ -205,6 +205,7 @@ static void warn_untimed(GstElement *element, guint number) {
 GstFlowReturn sluice_stream_put(Stream *stream, GstElement *element, GstBuffer *buffer) {
   Collector *collector = stream->collector;
   Waiting *waiting = NULL;
+  GQueue replaced = G_QUEUE_INIT;
   if (element != NULL) collector_read_clock(collector, element);
   g_mutex_lock(&collector->lock);
   GstFlowReturn answer = stream->removed ? GST_FLOW_FLUSHING : collector->flow;
@@ -218,12 +219,15 @@ GstFlowReturn sluice_stream_put(Stream *stream, GstElement *element, GstBuffer *
       warn_untimed(element, stream->number);
       g_mutex_lock(&collector->lock);
     }
+    stream->absent = FALSE;
+    stream_make_way(stream, collector->settings.max_same_source, &replaced);
     while (stream->frames >= collector->settings.queue_size && !stream_refuses(stream))
       g_cond_wait(&stream->room, &collector->lock);
     if (stream_refuses(stream)) answer = GST_FLOW_FLUSHING;
     else collector_put(waiting);
   }
   g_mutex_unlock(&collector->lock);
+  waiting_free_all(&replaced);
   if (answer != GST_FLOW_OK) {
     if (waiting != NULL) waiting_free(waiting);
     else gst_buffer_unref(buffer);

@@ -9,6 +9,8 @@
 #include "frame_row.h"
 #include "nvds.h"
 
+#include <math.h>
+
 /* X (member, symbol, result, arguments) */
 #define SLUICE_FUNCTIONS(X) \
   X (create_batch, "nvds_create_batch_meta", gpointer, (guint max_frames)) \
@@ -52,6 +54,7 @@
   X (FRAME_NTP, "NvDsFrameMeta.ntp_timestamp") \
   X (FRAME_SOURCE, "NvDsFrameMeta.source_id") \
   X (FRAME_SURFACES, "NvDsFrameMeta.num_surfaces_per_frame") \
+  X (FRAME_SURFACE_TYPE, "NvDsFrameMeta.surface_type") \
   X (FRAME_SOURCE_WIDTH, "NvDsFrameMeta.source_frame_width") \
   X (FRAME_SOURCE_HEIGHT, "NvDsFrameMeta.source_frame_height") \
   X (FRAME_PIPELINE_WIDTH, "NvDsFrameMeta.pipeline_width") \
@@ -141,6 +144,16 @@ sluice_enter (const SluiceProvider *provider, gpointer batch, gboolean wait)
   if (!wait)
     return g_rec_mutex_trylock (&FIELD (provider, batch, BATCH_MUTEX, GRecMutex));
   provider->lock (batch);
+  return TRUE;
+}
+
+static inline gboolean
+sluice_all_finite (const gfloat *values, guint count)
+{
+  for (guint i = 0; i < count; i++) {
+    if (!isfinite (values[i]))
+      return FALSE;
+  }
   return TRUE;
 }
 

@@ -31,6 +31,8 @@ typedef struct {
   GstElement *appsrc;
   guint64 most;        /* buffers that may wait in the appsrc */
   guint64 until;       /* running time after which the target has ended */
+  guint64 interval;    /* of raw frames: the least time between two; 0: all */
+  guint64 next;        /* the running time before which none is wanted */
   guint flags;
   gboolean needs_key;
   gboolean begun;
@@ -55,7 +57,7 @@ SLUICE_EXPORT gpointer sluice_relay_watch(GstPad *pad, gboolean keyed, guint64 r
                                           guint64 key_interval);
 SLUICE_EXPORT void sluice_relay_release(gpointer relay);
 SLUICE_EXPORT gpointer sluice_relay_attach(SluiceRelay *relay, GstElement *appsrc, guint64 most, guint flags,
-                                           guint64 since, guint64 until);
+                                           guint64 since, guint64 until, guint64 interval);
 SLUICE_EXPORT void sluice_relay_detach(SluiceRelay *relay, SluiceTarget *target);
 SLUICE_EXPORT void sluice_relay_extend(SluiceTarget *target, guint64 until);
 SLUICE_EXPORT void sluice_relay_read(SluiceRelay *relay, SluiceRelayCounts *out);
@@ -110,6 +112,11 @@ static void target_push(SluiceTarget *target, GstBuffer *buffer, gboolean keyed)
   if (keyed && target->needs_key && !is_key(buffer)) {
     target->counts.dropped += target->begun;
     return;
+  }
+  if (target->interval) {
+    if (GST_BUFFER_PTS(buffer) < target->next) return;
+    /* Kept in step, so that the rate is the one wanted and not the next lower part of the stream's. */
+    target->next = MAX(target->next, GST_BUFFER_PTS(buffer) - MIN(GST_BUFFER_PTS(buffer), target->interval)) + target->interval;
   }
   if (!has_room(target)) {
     target->counts.dropped++; /* of raw frames the appsrc itself then lets go of the oldest */
@@ -287,14 +294,15 @@ gpointer sluice_relay_watch(GstPad *pad, gboolean keyed, guint64 ring_time, guin
 }
 
 /* Has an appsrc get what arrives from now on, or from `since` where the ring goes back so far (GST_CLOCK_TIME_NONE: not),
- * to `until`. Returns a reference, for sluice_relay_detach(). */
+ * to `until`, and raw frames no more often than every `interval`. Returns a reference, for sluice_relay_detach(). */
 gpointer sluice_relay_attach(SluiceRelay *relay, GstElement *appsrc, guint64 most, guint flags, guint64 since,
-                             guint64 until) {
+                             guint64 until, guint64 interval) {
   SluiceTarget *target = g_atomic_rc_box_new0(SluiceTarget);
   target->appsrc = gst_object_ref(appsrc);
   target->most = most;
   target->flags = flags;
   target->until = until;
+  target->interval = interval;
   target->needs_key = TRUE;
   g_mutex_lock(&relay->lock);
   if (relay->caps != NULL) g_object_set(appsrc, "caps", relay->caps, NULL);

@@ -1,0 +1,278 @@
+"""What the engine does with its streams: has the supervisor's decisions carried out, and says what happened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
+from sluice.app.gst import describe, reason_in
+from sluice.app.sources import Source, redact
+from sluice.app.streams.events import EventLog
+from sluice.app.streams.faults import classify
+from sluice.app.streams.policy import StreamPolicy
+from sluice.app.streams.states import CaptureTime, StreamState, StreamStatus
+from sluice.app.streams.stream import Stream
+from sluice.app.streams.supervisor import Action, Supervisor
+from sluice.app.summary import Summary
+from sluice.errors import SluiceError
+
+if TYPE_CHECKING:
+    from sluice.app.graph import Graph
+
+_MOST_TEXTS = 20
+_LEAVING = 2.0  # seconds that the frames of a removed stream have to pass, and then its file to be finished
+_SILENT = (StreamState.CONNECTING, StreamState.REMOVED)
+"""States that are no event: the first follows an event always, the second has one of its own when all is done."""
+
+
+class Tending:
+    """Used by the engine's thread, but for `maker`, `join` and `status`."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        log: EventLog,
+        summary: Summary,
+        post: Callable[[Callable[[], None]], None],
+        service: bool,
+        random: Callable[[], float],
+    ) -> None:
+        """Tend the streams of a graph.
+
+        Args:
+            graph: what they are part of.
+            log: where it is said what happens to them.
+            summary: the run's.
+            post: has something done by the engine's thread.
+            service: whether the run goes on for ever.
+            random: numbers from 0 to 1.
+        """
+        self._graph = graph
+        self._log = log
+        self._summary = summary
+        self._post = post
+        self._service = service
+        self._random = random
+
+    def maker(self, source: Source, policy: StreamPolicy) -> Callable[[int, str], Stream]:
+        """Return what makes a stream of a number and a name."""
+
+        def make(number: int, name: str) -> Stream:
+            supervisor = Supervisor(
+                policy,
+                live=source.live,
+                service=self._service,
+                clock=time.monotonic,
+                random=self._random,
+                noted=lambda state, reason: self._noted(stream, state, reason),
+            )
+            stream = Stream(number, name, source, policy, supervisor)
+            return stream
+
+        return make
+
+    # What the engine is asked for
+
+    def join(self, stream: Stream) -> None:
+        """Give an added stream its place in the graph; on its worker."""
+        try:
+            self._graph.join(stream)
+        except SluiceError as error:
+            reason = redact(str(error))
+            self._post(lambda: self._do(stream, stream.supervisor.give_up(reason)))
+
+    def begin(self, stream: Stream) -> None:
+        """Open a stream for the first time or anew."""
+        if not stream.leaving:
+            self._do(stream, stream.supervisor.begin())
+
+    def end(self, stream: Stream) -> None:
+        """End a stream behind the frames that it has given."""
+        if stream.ending:
+            return
+        stream.ending = True
+        stream.worker.submit(lambda: self._end_source(stream))
+
+    def remove(self, stream: Stream, done: Callable[[], None]) -> None:
+        """Take a stream out of the graph; `done` is called when nothing is left of it."""
+        stream.supervisor.removed()
+
+        def take_out() -> None:
+            self._graph.close_source(stream)
+            self._graph.leave(stream, _LEAVING)
+            self.count(stream)
+            if stream.branch is not None:
+                stream.branch_ended.wait(_LEAVING)
+            self.count(stream)
+            self._graph.drop_branch(stream)
+            self._log.add("stream-removed", stream.name, f"{stream.source.shown} is removed", number=stream.number)
+            done()
+
+        stream.worker.submit(take_out)
+
+    def update(self, stream: Stream, policy: StreamPolicy) -> None:
+        """Go on by another policy."""
+        old, stream.policy, stream.supervisor.policy = stream.policy, policy, policy
+        stream.flow.set_rate(policy.fps)
+        opened_alike = replace(
+            old, fps=policy.fps, region=policy.region, retry=policy.retry, stall_seconds=policy.stall_seconds
+        )
+        self._log.add("stream-updated", stream.name, "the stream has another policy")
+        if replace(policy, connect_seconds=old.connect_seconds) != opened_alike:
+            self.begin(stream)
+
+    # What happens
+
+    def fault(self, stream: Stream, message: Gst.Message) -> None:
+        """Take note of an error of a stream's source."""
+        session = stream.session
+        if session is not None and session.ended_on_request:  # what it complains about then is no failure
+            return
+        text, debug = describe(message)
+        reason = redact(text + reason_in(debug))
+        state = stream.supervisor.state
+        if state == StreamState.FAILED:
+            self._note_error(stream, reason)
+        self._do(stream, stream.supervisor.fault(classify(message), reason))
+
+    def give_up(self, stream: Stream, message: Gst.Message) -> None:
+        """Take note of an error behind the mux that ends one stream."""
+        text, debug = describe(message)
+        reason = redact(text + reason_in(debug))
+        self._note_error(stream, reason)  # also of a stream that has ended and whose file cannot be
+        self._do(stream, stream.supervisor.give_up(reason))
+
+    def warned(self, stream: Stream, message: Gst.Message) -> None:
+        """Keep the last warning, which may say why a source ends."""
+        if message.parse_warning()[0].matches(Gst.ResourceError.quark(), int(Gst.ResourceError.READ)):
+            stream.broke = redact(describe(message)[0])
+
+    def branch_ended(self, bin: Gst.Element, streams: Sequence[Stream]) -> None:
+        """Take note that everything of a branch is written."""
+        for stream in streams:
+            if stream.branch is not None and stream.branch.bin == bin:
+                stream.branch_ended.set()
+
+    def look(self, stream: Stream, now: float) -> None:
+        """Look at a stream and do what is due."""
+        stream.measure(now)
+        if stream.leaving:
+            return
+        if stream.ending:
+            if stream.source_ended and not stream.closing:
+                self._close_and_finish(stream)
+            return
+        session, counts = stream.session, stream.flow.read()
+        if session is not None and counts.ended:
+            self._source_ended(stream)
+            return
+        self._do(stream, stream.supervisor.look(stream.sight()))
+        self._look_for_changes(stream)
+
+    def _source_ended(self, stream: Stream) -> None:
+        session = stream.session
+        if session is None or stream.supervisor.next_attempt is not None:
+            return
+        frames = stream.sight().frames
+        if session.ended_on_request:
+            self._do(stream, stream.supervisor.finish())
+        else:
+            self._do(stream, stream.supervisor.ended(frames, stream.broke))
+
+    def _look_for_changes(self, stream: Stream) -> None:
+        counts, session = stream.flow.read(), stream.session
+        if counts.jumps != stream.jumps:
+            stream.jumps = counts.jumps
+            stream.supervisor.changed(
+                StreamState.CLOCK_JUMPED, f"the sender's clock jumped by {counts.last_jump:+.1f} s"
+            )
+        if session is None:
+            return
+        _, width, height = session.picture()
+        if width and stream.size not in ((0, 0), (width, height)):
+            was = "{}x{}".format(*stream.size)
+            stream.supervisor.changed(StreamState.FORMAT_CHANGED, f"{was} became {width}x{height}")
+        if width:
+            stream.size = (width, height)
+
+    # What is known
+
+    def status(self, stream: Stream) -> StreamStatus:
+        """Return what a stream is doing."""
+        queue, due, clock = self._graph.queue, stream.supervisor.next_attempt, time.monotonic()
+        behind = queue.dropped(stream.number) if queue is not None else 0
+        retry = None if due is None else time.time() + max(0.0, due - clock)
+        return stream.status(behind + self._graph.replaced(stream), self._capture(stream), clock, retry)
+
+    def count(self, stream: Stream) -> None:
+        """Bring the numbers of a stream's summary up to date."""
+        status, summary = self.status(stream), stream.summary
+        summary.frames_in, summary.frames_out = status.frames_in, stream.frames_out
+        if stream.counts is not None:
+            summary.objects, summary.tracks = stream.counts.objects, stream.counts.tracks
+        summary.dropped = status.dropped
+        summary.reconnects, summary.decoder = status.reconnects, status.decoder
+
+    def _capture(self, stream: Stream) -> CaptureTime:
+        return "arrival" if stream.flow.read().arrived else "none"
+
+    # What is done
+
+    def _do(self, stream: Stream, action: Action | None) -> None:
+        if action == Action.OPEN:
+            stream.broke = ""
+            stream.worker.submit(lambda: self._open(stream))
+        elif action == Action.CLOSE or (action == Action.END and self._service):
+            stream.worker.submit(lambda: self._graph.close_source(stream))
+        elif action == Action.END:
+            self.end(stream)
+
+    def _open(self, stream: Stream) -> None:
+        if stream.leaving or stream.ending:
+            return
+        try:
+            begun = self._graph.open(stream)
+        except SluiceError as error:
+            reason, state = redact(str(error)), StreamState.UNSUPPORTED
+        else:
+            if begun:
+                return
+            reason, state = "it cannot be opened", StreamState.REFUSED
+        # What the source itself says of it is on the bus, and heard before this.
+        self._post(lambda: self._do(stream, stream.supervisor.fault(state, reason)))
+
+    def _end_source(self, stream: Stream) -> None:
+        session = stream.session
+        if session is None or stream.source_ended or not session.end():
+            self._post(lambda: self._close_and_finish(stream))
+
+    def _close_and_finish(self, stream: Stream) -> None:
+        if stream.closing:
+            return
+        stream.closing = True
+
+        def finish() -> None:
+            self._graph.close_source(stream)
+            self._graph.finish(stream)
+
+        stream.worker.submit(finish)
+
+    def _noted(self, stream: Stream, state: StreamState, reason: str) -> None:
+        stream.since = time.time()
+        if state == StreamState.FAILED:
+            self._note_error(stream, reason)
+        if state not in _SILENT:
+            text = f"{stream.source.shown}: {state}" + (f": {reason}" if reason else "")
+            self._log.add(f"stream-{state}", stream.name, text, state=str(state), reason=reason)
+
+    def _note_error(self, stream: Stream, reason: str) -> None:
+        noted, text = stream.summary.errors, f"{stream.source.shown}: {reason}"
+        if len(noted) < _MOST_TEXTS and text not in noted:
+            noted.append(text)
