@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "sluice"
-BESIDE = {"tracking", "drawing", "messages", "analytics", "metrics", "recording"}
+BESIDE = {"tracking", "drawing", "messages", "analytics", "metrics", "recording", "vlm", "search"}
 """What happens to results: each knows the contract, none of the others."""
 
 ALLOWED = {

@@ -7,6 +7,7 @@ ELEMENTS = {
     "sluiceinfer": "sluice.elements.infer:SluiceInfer",
     "sluicetracker": "sluice.elements.tracker:SluiceTracker",
     "sluiceanalytics": "sluice.elements.analytics:SluiceAnalytics",
+    "sluicevlm": "sluice.elements.vlm:SluiceVlm",
     "sluiceosd": "sluice.elements.osd:SluiceOsd",
     "sluicetiler": "sluice.elements.tiler:SluiceTiler",
     "sluicedemux": "sluice.elements.demux:SluiceDemux",

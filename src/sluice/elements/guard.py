@@ -42,8 +42,8 @@ def post_error(
     frame = getattr(error, "frame", None) if frame is None else frame
     place = [f"{name} {value}" for name, value in (("stream", stream), ("frame", frame)) if value is not None]
     reason = str(error) if isinstance(error, SluiceError) else f"{type(error).__name__}: {error}"
-    text = _printable(f"{', '.join(place)}: {reason}" if place else reason)
-    trace = _printable(format_trace(error))
+    text = printable(f"{', '.join(place)}: {reason}" if place else reason)
+    trace = printable(format_trace(error))
     if isinstance(error, ConfigurationError):
         gerror = GLib.Error.new_literal(Gst.LibraryError.quark(), text, int(Gst.LibraryError.SETTINGS))
     else:
@@ -52,7 +52,7 @@ def post_error(
     element.post_message(message)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Return a text as a message can carry it: file names and models' texts may hold lone surrogates and NUL."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 

@@ -1,0 +1,59 @@
+"""A vision-language model in this process, by vLLM. For many streams its server as an endpoint does more: see there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sluice.errors import ConfigurationError
+from sluice.vlm.backends import BackendOptions, Question
+from sluice.vlm.backends.chat import chat_messages
+from sluice.vlm.failures import NoAnswer, Reason
+from sluice.vlm.selection import MOST_FRAMES
+
+
+class VllmBackend:
+    """Loads ``vllm.LLM``; one question at a time, which cannot be ended from outside."""
+
+    most_at_once: int | None = 1
+
+    def __init__(self, options: BackendOptions) -> None:
+        """Take the options.
+
+        Raises:
+            ConfigurationError: no model is named.
+        """
+        if not options.model:
+            raise ConfigurationError("model is not set; vllm needs a folder or a name of the Hugging Face hub")
+        self._options = options
+        self.name = options.model
+        self._engine: Any = None
+        self._sampling: Any = None
+
+    def open(self) -> None:
+        try:
+            from vllm import LLM, SamplingParams
+        except ImportError as error:
+            raise ConfigurationError(
+                f"the back end vllm needs the package vllm, which cannot be imported: {error}; "
+                "pip install 'sluice-video[vllm]'"
+            ) from error
+        self._engine = LLM(model=self._options.model, limit_mm_per_prompt={"image": MOST_FRAMES})
+        sampling = {"temperature": 0.0, **self._options.extra}
+        if self._options.max_tokens:
+            sampling["max_tokens"] = self._options.max_tokens
+        self._sampling = SamplingParams(**sampling)
+
+    def answer(self, question: Question) -> str:
+        messages = chat_messages(question, self._options.system)
+        outputs = self._engine.chat(messages, sampling_params=self._sampling, use_tqdm=False)
+        text = str(outputs[0].outputs[0].text)
+        if len(text) > self._options.most_characters:
+            most = self._options.most_characters
+            raise NoAnswer(Reason.TOO_LARGE, f"the answer has {len(text)} characters, more than {most}")
+        return text
+
+    def cancel(self) -> None:
+        """A running call cannot be ended from outside."""
+
+    def close(self) -> None:
+        self._engine = None
