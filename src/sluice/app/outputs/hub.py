@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+_STOPPING = 2.0  # seconds
 _log = logging.getLogger(__name__)
 
 
@@ -24,6 +25,7 @@ class Hub:
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._number = itertools.count()
+        self._aside: list[threading.Thread] = []
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -55,11 +57,18 @@ class Hub:
         self._work.put(run)
         return done.result(timeout)
 
+    def aside(self, work: Callable[[], object]) -> None:
+        """Have something done that may hang, on a thread of its own. For the hub's thread."""
+        thread = threading.Thread(target=work, name=f"{self._thread.name}-aside", daemon=True)
+        self._aside = [known for known in self._aside if known.is_alive()] + [thread]
+        thread.start()
+
     def stop(self) -> None:
-        """End the thread after what it was given so far; what was to be done later is not."""
+        """End the thread after what it was given so far, not what was to be done later; takes two seconds at most."""
         self._work.put(None)
-        if threading.current_thread() is not self._thread:
-            self._thread.join(5.0)
+        deadline = time.monotonic() + _STOPPING
+        for thread in [self._thread, *self._aside]:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _guard(self, work: Callable[[], Any]) -> None:
         try:

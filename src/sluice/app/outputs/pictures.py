@@ -91,11 +91,10 @@ class Pictures:
         sink = make_element("fakesink", sync=False, signal_handoffs=True, enable_last_sample=False)
         sink.set_property("async", False)
         sink.connect("handoff", _hand_off, self)
-        rate = make_element("videorate", drop_only=True, max_rate=options.fps)
         self._stage = Stage(
-            self._hub, f"pictures-{self._name}", [rate, encoder, sink], most=RAW_FRAMES, raw=True, on_end=self._ended
+            self._hub, f"pictures-{self._name}", [encoder, sink], most=RAW_FRAMES, raw=True, on_end=self._ended
         )
-        self._stage.begin(self._acquire(self, self._lost))
+        self._stage.begin(self._acquire(self, self._lost), interval=1_000_000_000 // options.fps)
 
     def _lost(self) -> None:
         if self._stage is not None:

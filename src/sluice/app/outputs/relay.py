@@ -44,7 +44,7 @@ def _functions() -> ctypes.CDLL:
     functions.sluice_relay_attach.restype = ctypes.c_void_p
     functions.sluice_relay_attach.argtypes = [
         *(ctypes.c_void_p, ctypes.c_void_p),
-        *(ctypes.c_uint64, ctypes.c_uint, ctypes.c_uint64, ctypes.c_uint64),
+        *(ctypes.c_uint64, ctypes.c_uint, *[ctypes.c_uint64] * 3),
     ]
     functions.sluice_relay_detach.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     functions.sluice_relay_extend.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
@@ -157,6 +157,7 @@ class Relay:
         rebased: bool = False,
         since: int = FOREVER,
         until: int = FOREVER,
+        interval: int = 0,
     ) -> Target:
         """Let an appsrc have what arrives from now on.
 
@@ -167,9 +168,11 @@ class Relay:
             rebased: give the buffers times of the appsrc's own pipeline, for one that plays them by its clock.
             since: begin with what the ring has from this running time on; FOREVER: with what comes.
             until: the running time after which the target ends.
+            interval: the least nanoseconds between two raw frames; those between are not counted as dropped.
         """
         flags = (_WAITS if waits else 0) | (_REBASED if rebased else 0)
-        address = _functions().sluice_relay_attach(self._address, gstref.address(appsrc), most, flags, since, until)
+        bounds = (since, until, interval)
+        address = _functions().sluice_relay_attach(self._address, gstref.address(appsrc), most, flags, *bounds)
         return Target(self, address)
 
     def _detach(self, target: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -78,16 +77,17 @@ class Stage:
         self.over = False
         self._finishing = False
 
-    def begin(self, relay: Relay, *, since: int = FOREVER, until: int = FOREVER, rebased: bool = False) -> None:
-        """Start it and let it have frames; it may have ended when this returns."""
+    def begin(
+        self, relay: Relay, *, since: int = FOREVER, until: int = FOREVER, interval: int = 0, rebased: bool = False
+    ) -> None:
+        """Start it and let it have frames, as `Relay.attach` has it; it may have ended when this returns."""
         self.pipeline.get_bus().set_sync_handler(self._hear)
         pass_key_requests(self._entry, relay)
         if self.pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE:
             self._hub.post(lambda: self._end("it could not be started"))
             return
-        self.target = relay.attach(
-            self._entry, most=self._most, waits=self._waits, rebased=rebased, since=since, until=until
-        )
+        bounds = {"since": since, "until": until, "interval": interval}
+        self.target = relay.attach(self._entry, most=self._most, waits=self._waits, rebased=rebased, **bounds)
 
     def finish(self) -> None:
         """Let it write what it has got and end; `on_end` is called then, after five seconds at the latest."""
@@ -114,6 +114,8 @@ class Stage:
             text, debug = describe(message)
             reason = redact(text + _detail(debug))
             self._hub.post(lambda: self._end(reason))
+        elif message.type == Gst.MessageType.LATENCY:
+            self._hub.post(self.pipeline.recalculate_latency)
         elif message.type == Gst.MessageType.ELEMENT and self._on_message is not None:
             structure = message.get_structure().copy()
             self._hub.post(lambda: self._said(structure))
@@ -135,12 +137,12 @@ class Stage:
         pipeline, target = self.pipeline, self.target
 
         def stop() -> None:
-            pipeline.set_state(Gst.State.NULL)
             pipeline.get_bus().set_sync_handler(None)
+            pipeline.set_state(Gst.State.NULL)
             if target is not None:
                 target.detach()
 
-        threading.Thread(target=stop, name="sluice-output-stop", daemon=True).start()
+        self._hub.aside(stop)
 
 
 def _detail(debug: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+from sluice.app.flow import PadFlow
 from sluice.app.gst import make_element
 from sluice.app.outputs.encoding import find_encoder
 from sluice.app.outputs.hub import Hub
@@ -24,6 +26,8 @@ from sluice.errors import ConfigurationError, SluiceError
 PACKAGES = ("gstreamer1.0-plugins-bad", "gstreamer1.0-nice", "gir1.2-gst-plugins-bad-1.0")
 _GATHERING = 5.0  # seconds for the offer to be answered, with the addresses of this machine in the answer
 _CONNECTING = 20.0  # seconds for the viewer to use the answer
+# A viewer reports what it receives every few seconds. One whose reports stay away has gone: webrtcbin doesn't tell.
+_LOOK, _SILENCE = 3.0, 15.0  # seconds
 
 
 def missing() -> str | None:
@@ -94,6 +98,8 @@ class WebRtcViewer:
         self._stage: Stage | None = None
         self._gathered = threading.Event()
         self._failed: str | None = None
+        self._inputs: list[PadFlow] = []
+        self._heard = (-1, 0.0)
         self.state = "new"
 
     def answer(self, offer: str) -> str:
@@ -189,6 +195,25 @@ class WebRtcViewer:
         if self.state != "connected":
             self.stop()
 
+    def _listen(self) -> None:
+        """Count what comes from the viewer, and end the connection when nothing does."""
+        if self._stage is None:
+            return
+        if not self._inputs:
+            elements = self._bin.iterate_recurse()
+            while (found := elements.next())[0] == Gst.IteratorResult.OK:
+                factory = found[1].get_factory()
+                if factory is not None and factory.get_name() == "nicesrc":
+                    self._inputs.append(PadFlow(found[1].get_static_pad("src")))
+        heard = sum(flow.read().buffers for flow in self._inputs)
+        now = time.monotonic()
+        if heard != self._heard[0]:
+            self._heard = (heard, now)
+        if now > self._heard[1] + _SILENCE:
+            self.stop()
+        else:
+            self._hub.after(_LOOK, self._listen)
+
     def _ended(self, reason: str | None) -> None:
         self._fail(reason or "the stream has ended")
         stage, self._stage = self._stage, None
@@ -202,7 +227,9 @@ class WebRtcViewer:
                 self._gathered.set()
             return
         self.state = self._bin.get_property("connection-state").value_nick
-        if self.state in ("failed", "closed", "disconnected"):
+        if self.state == "connected":
+            self._hub.post(self._listen)
+        elif self.state in ("failed", "closed", "disconnected"):
             self._hub.post(self.stop)
 
 
