@@ -285,12 +285,12 @@ def test_a_buffer_without_metadata_is_an_error_that_says_what_is_missing():
 
 
 def test_an_error_tells_the_stream_and_the_frame(monkeypatch):
-    from sluice.contract import bulk
+    from sluice.tracking import StreamTracker
 
     def fail(*_, **__):
         raise RuntimeError("no more")
 
-    monkeypatch.setattr(bulk, "update_tracked", fail)
+    monkeypatch.setattr(StreamTracker, "begin_frame", fail)
     with Feed("sluicetracker") as feed:
         feed.send(Given([PERSON], stream=4, number=17))
         message = feed.message(Gst.MessageType.ERROR)

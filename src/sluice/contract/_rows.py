@@ -3,9 +3,9 @@
 import ctypes
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -359,7 +359,34 @@ class Objects:
     @property
     def labels(self) -> list[str]:
         """The N labels; empty where there is none."""
-        return [_decoded(label) for label in self.rows["label"].tolist()]
+        return list(LabelRows(self.rows["label"]))
+
+
+class LabelRows(Sequence[str]):
+    """Labels as they were read, decoded when they are asked for."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: npt.NDArray[np.bytes_]) -> None:
+        """Take bytes ``[N]``."""
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "LabelRows": ...
+
+    def __getitem__(self, index: int | slice) -> "str | LabelRows":
+        if isinstance(index, slice):
+            return LabelRows(self._rows[index])
+        return _decoded(bytes(self._rows[index]))
+
+    def __iter__(self) -> Iterator[str]:
+        return map(_decoded, self._rows.tolist())
 
 
 @functools.lru_cache(maxsize=4096)

@@ -19,6 +19,7 @@ from sluice.contract._rows import (
     OBJECT_ROW,
     SHORT,
     Addresses,
+    LabelRows,
     Labels,
     LabelTable,
     ObjectRows,
@@ -40,6 +41,7 @@ from sluice.errors import ContractError
 __all__ = [
     "FRAME_ROW",
     "OBJECT_ROW",
+    "LabelRows",
     "LabelTable",
     "Objects",
     "add_tracked",

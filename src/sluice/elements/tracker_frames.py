@@ -15,9 +15,10 @@ from gi.repository import Gst
 
 from sluice.contract import bulk, infer_meta
 from sluice.contract.batching import NVMM_FEATURE, SURFACE_FEATURE, memory_feature
+from sluice.contract.bulk_objects import read_batch, remove_from_frames, update_frames
 from sluice.contract.formats import FrameFormat
 from sluice.contract.metadata import BatchMeta, FrameMeta, Lease, ObjectMeta
-from sluice.contract.surface import Surface, SurfaceBatch
+from sluice.contract.surface import SurfaceBatch
 from sluice.elements.tracker_lists import TargetLists
 from sluice.errors import ContractError
 from sluice.models.frame import Frame
@@ -55,16 +56,31 @@ class Policy:
     reid_component: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Seen:
-    """A frame that the model saw: its objects, in the order in which the detector wrote them."""
+    """A frame that the model saw."""
 
     frame: FrameMeta
     tracker: StreamTracker
-    surface: Surface
-    objects: bulk.Objects
     rows: Detected
     image: npt.NDArray[np.uint8] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Frames of which no two are of one stream, and the objects to track on them, frame by frame.
+
+    Attributes:
+        frames: `FRAME_INFO` records [F].
+        sizes: [F, 2], width and height of each frame's surface.
+        counts: [F], how many of the objects each frame has.
+        objects: those of all frames, each frame's in the order in which the detector wrote them.
+    """
+
+    frames: npt.NDArray[np.void]
+    sizes: npt.NDArray[np.uint32]
+    counts: npt.NDArray[np.intp]
+    objects: bulk.Objects
 
 
 class FrameTracking:
@@ -125,75 +141,94 @@ class FrameTracking:
                     raise ContractError(
                         "the buffer carries no batch metadata; sluicemux or sluiceinfer must stand before sluicetracker"
                     )
-                wanted = (0, self.policy.surface_type)
-                for step in _steps([frame for frame in batch.frames if frame.surface_type in wanted]):
-                    self._track_step(step, surfaces)
+                for group in self._groups(*read_batch(batch), surfaces.sizes()):
+                    self._track_group(batch, group, surfaces)
                 if self.lists is not None:
                     self.lists.attach(batch)
         finally:
             # The memory must not be shared any more when the buffer goes downstream.
             surfaces.close()
 
-    def _track_step(self, frames: Sequence[FrameMeta], surfaces: SurfaceBatch) -> None:
-        """Track one frame of each of some streams, all in one pass."""
-        seen = []
-        for frame in frames:
-            with _Blame(frame):
-                found = self._read(frame, surfaces[frame.batch_id])
-                if found is not None:
-                    seen.append(found)
-        if not seen:
-            return
-        given = self.streams.update([(one.tracker, one.rows, one.image) for one in seen])
-        boxes = np.concatenate([one.rows.boxes for one in seen])
-        counts = [len(one.rows.boxes) for one in seen]
-        sizes = np.repeat([(one.surface.width, one.surface.height) for one in seen], counts, axis=0)
-        rotation = np.concatenate([one.objects.rotation for one in seen])
-        clipped, visible = clip(boxes, sizes.astype(np.float32), rotation)
+    def _groups(
+        self, frames: npt.NDArray[np.void], objects: bulk.Objects, sizes: npt.NDArray[np.uint32]
+    ) -> Iterator[_Group]:
+        """Yield what is to be tracked: the first frame of each stream, then the second of each, ..."""
+        if len(frames) and int(frames["batch_id"].max()) >= len(sizes):
+            raise ContractError(f"a frame has batch_id {frames['batch_id'].max()}, the batch {len(sizes)} surfaces")
+        ends = np.cumsum(frames["objects"], dtype=np.intp)
+        wanted = np.flatnonzero((frames["surface_type"] == 0) | (frames["surface_type"] == self.policy.surface_type))
+        for chosen in _steps(frames["pad_index"], wanted):
+            counts = frames["objects"][chosen].astype(np.intp)
+            # Objects are added at the front of the list: backwards is the order in which the detector wrote them.
+            places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+            rows = objects.rows[np.repeat(ends[chosen], counts) - 1 - places]
+            if self.policy.classes:
+                kept = np.isin(rows["class_id"], list(self.policy.classes))
+                counts = np.bincount(np.repeat(np.arange(len(chosen)), counts)[kept], minlength=len(chosen))
+                rows = rows[kept]
+            yield _Group(frames[chosen], sizes[frames["batch_id"][chosen]], counts, bulk.Objects(rows))
+
+    def _track_group(self, batch: BatchMeta, group: _Group, surfaces: SurfaceBatch) -> None:
+        """Track the frames of a group in one pass."""
+        objects, counts = group.objects, group.counts.tolist()
+        boxes, confidences = np.ascontiguousarray(objects.boxes), self._confidences(objects, group.counts)
+        seen: list[_Seen | None] = []
         first = 0
-        for one, ids, count in zip(seen, given, counts, strict=True):
+        for place, (info, count) in enumerate(zip(group.frames.tolist(), counts, strict=True)):
+            frame = FrameMeta(info[0], batch.lease, batch.provider)
             part = slice(first, first + count)
-            with _Blame(one.frame):
-                self._write(one, ids, clipped[part], visible[part])
-                if self.lists is not None:
-                    self.lists.observe(one.frame, one.tracker, one.rows, ids)
+            with _Blame(frame):
+                rows = Detected(
+                    boxes[part],
+                    confidences[part],
+                    objects.class_id[part],
+                    objects.unique_component_id[part],
+                    bulk.LabelRows(objects.rows["label"][part]),
+                    self._features(frame, bulk.Objects(objects.rows[part])) if self._uses_features else None,
+                )
+                seen.append(self._see(frame, info, group.sizes[place], rows, surfaces))
             first += count
+        self._write(batch, group, seen, self._update(seen, counts), boxes)
 
-    def _read(self, frame: FrameMeta, surface: Surface) -> _Seen | None:
+    def _update(self, seen: Sequence[_Seen | None], counts: list[int]) -> list[npt.NDArray[np.int64]]:
+        """Return the ids of every frame's rows, of frames that the model did not see none."""
+        given = iter(self.streams.update([(one.tracker, one.rows, one.image) for one in seen if one is not None]))
+        return [
+            next(given) if one is not None else np.full(count, UNTRACKED, np.int64)
+            for one, count in zip(seen, counts, strict=True)
+        ]
+
+    def _see(
+        self,
+        frame: FrameMeta,
+        info: tuple[int, ...],
+        size: npt.NDArray[np.uint32],
+        rows: Detected,
+        surfaces: SurfaceBatch,
+    ) -> _Seen | None:
         """Return what is to be tracked on a frame; one that the model did not see is dealt with here."""
-        tracker = self.streams.of(frame.pad_index)
+        _, pts, stream, batch_id, _, objects, _, infer_done = info
+        tracker = self.streams.of(stream)
         self._counters.frames += 1
-        self._counters.jumps += tracker.begin_frame(frame.buf_pts)
-        objects = bulk.read_objects(frame)
+        self._counters.jumps += tracker.begin_frame(pts)
         # A detector that is not Sluice's or NVIDIA's may leave bInferDone 0; objects tell that there was one.
-        if not frame.infer_done and not len(objects):
-            self._predict(frame, tracker, np.array([surface.width, surface.height], dtype=np.float32))
+        if not infer_done and not objects:
+            self._predict(frame, tracker, size.astype(np.float32))
             return None
-        # Objects are added at the front of the list: backwards is the order in which the detector wrote them.
-        chosen = objects.rows[::-1]
-        if self.policy.classes:
-            chosen = chosen[np.isin(chosen["class_id"], list(self.policy.classes))]
-        objects = bulk.Objects(chosen)
-        return _Seen(frame, tracker, surface, objects, self._rows(frame, objects), self._image(frame, surface))
+        return _Seen(frame, tracker, rows, self._image(frame, surfaces, batch_id))
 
-    def _rows(self, frame: FrameMeta, objects: bulk.Objects) -> Detected:
-        confidences = objects.confidence
+    def _confidences(self, objects: bulk.Objects, counts: npt.NDArray[np.intp]) -> FloatArray:
+        """Return the objects' confidences; NaN, which is below every threshold, for those that take no part."""
+        confidences = objects.confidence.copy()
         with np.errstate(invalid="ignore"):
             hopeless = ~np.isfinite(confidences) | ~(np.abs(objects.boxes) <= _FARTHEST).all(axis=1)
-        if hopeless.any():
-            # They take part as nothing, since NaN is below every threshold.
-            confidences = confidences.copy()
-            confidences[hopeless] = np.nan
+        confidences[hopeless] = np.nan
         most = self.policy.max_targets
-        if most is not None and len(objects) > most:
-            # nvtracker takes the first of the list, which are the last here; the others take part as nothing, since
-            # NaN is below every threshold.
-            confidences = confidences.copy()
-            confidences[: len(objects) - most] = np.nan
-        features = self._features(frame, objects) if self._uses_features else None
-        return Detected(
-            objects.boxes, confidences, objects.class_id, objects.unique_component_id, objects.labels, features
-        )
+        if most is not None and int(counts.max(initial=0)) > most:
+            # nvtracker takes the first of the list, which are the last here.
+            left = np.repeat(np.cumsum(counts), counts) - np.arange(len(confidences))
+            confidences[left > most] = np.nan
+        return confidences
 
     def _features(self, frame: FrameMeta, objects: bulk.Objects) -> FloatArray | None:
         """Return the objects' embeddings, 0 where an object has none; None where no object has one."""
@@ -217,35 +252,53 @@ class FrameTracking:
         self._counters.embeddings += len(found)
         return features
 
-    def _image(self, frame: FrameMeta, surface: Surface) -> npt.NDArray[np.uint8] | None:
+    def _image(self, frame: FrameMeta, surfaces: SurfaceBatch, place: int) -> npt.NDArray[np.uint8] | None:
         """Return the picture for an algorithm that reads pixels."""
         if self._pixels is None:
             return None
-        frame_of = Frame(surface, stream=frame.pad_index, number=frame.frame_num, pts=frame.buf_pts)
+        frame_of = Frame(surfaces[place], stream=frame.pad_index, number=frame.frame_num, pts=frame.buf_pts)
         picture = frame_of.bgr() if self._pixels == "bgr" else frame_of.rgb()
         # A surface that is in this order already comes as a view; trackers may keep the picture until the next one.
         return picture if picture.flags.owndata else picture.copy()
 
-    def _write(self, one: _Seen, ids: npt.NDArray[np.int64], clipped: FloatArray, visible: BoolArray) -> None:
+    def _write(
+        self,
+        batch: BatchMeta,
+        group: _Group,
+        seen: Sequence[_Seen | None],
+        given: Sequence[npt.NDArray[np.int64]],
+        boxes: FloatArray,
+    ) -> None:
         """Write the ids that the tracker gave, and remove what has none."""
+        objects, frames = group.objects, group.frames["address"]
+        sizes = np.repeat(group.sizes.astype(np.float32), group.counts, axis=0)
+        clipped, visible = clip(boxes, sizes, objects.rotation)
+        of_frame = np.repeat(np.arange(len(frames)), group.counts)
+        ids = np.concatenate(given) if given else np.empty(0, np.int64)
         tracked = ids != UNTRACKED
         shown = tracked & visible
-        addresses, boxes, confidences = one.objects.address, one.rows.boxes, one.objects.confidence
-        bulk.update_tracked(
-            one.frame,
-            addresses[shown],
+        update_frames(
+            batch.provider,
+            frames,
+            np.bincount(of_frame[shown], minlength=len(frames)),
+            objects.address[shown],
             ids[shown].astype(np.uint64),
             clipped[shown],
             boxes[shown],
-            confidences[shown],
+            objects.confidence[shown],
             show_ids=self.policy.show_ids,
         )
         gone = ~visible & tracked if self.policy.keep_unconfirmed else ~shown
         count = int(gone.sum())
         if count:
-            bulk.remove_objects(one.frame, addresses[gone])
+            removed = np.bincount(of_frame[gone], minlength=len(frames))
+            remove_from_frames(batch.provider, frames, removed, objects.address[gone])
         self._counters.tracked += int(shown.sum())
         self._counters.removed += count
+        if self.lists is not None:
+            for one, of_rows in zip(seen, given, strict=True):
+                if one is not None:
+                    self.lists.observe(one.frame, one.tracker, one.rows, of_rows)
 
     def _predict(self, frame: FrameMeta, tracker: StreamTracker, size: FloatArray) -> None:
         """Write an object for each track of the last seen frame, where the tracker expects it."""
@@ -303,17 +356,20 @@ def clip(
     return clipped, rotated | (clipped[:, 2:] > 0).all(axis=1)
 
 
-def _steps(frames: Sequence[FrameMeta]) -> Iterator[list[FrameMeta]]:
-    """Yield the frames in groups with one frame of a stream at most: the first of each stream, the second ..."""
-    groups: list[list[FrameMeta]] = []
+def _steps(streams: npt.NDArray[np.uint32], chosen: npt.NDArray[np.intp]) -> Iterator[npt.NDArray[np.intp]]:
+    """Yield the chosen places in groups with one frame of a stream at most: the first of each stream, the second ..."""
+    if len(np.unique(streams[chosen])) == len(chosen):
+        yield chosen
+        return
+    groups: list[list[int]] = []
     counted: dict[int, int] = {}
-    for frame in frames:
-        place = counted.get(frame.pad_index, 0)
-        counted[frame.pad_index] = place + 1
-        if place == len(groups):
+    for place, stream in zip(chosen.tolist(), streams[chosen].tolist(), strict=True):
+        group = counted.get(stream, 0)
+        counted[stream] = group + 1
+        if group == len(groups):
             groups.append([])
-        groups[place].append(frame)
-    yield from groups
+        groups[group].append(place)
+    yield from (np.array(group) for group in groups)
 
 
 class _Blame:
