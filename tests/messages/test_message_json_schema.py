@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sluice.messages.schema as schema_package
+from sluice.contract.answer_meta import Answer
 from sluice.messages.deepstream_config import read_configuration
 from sluice.messages.schema import Attribute, FrameRecord, Mask, Numbers, ObjectRecord, Per, messages
 
@@ -31,6 +32,13 @@ EVERYTHING = ObjectRecord(
     embeddings=[Numbers(2, np.ones(8, np.float32))],
     user=[{"speed": 3}, "words", None],
 )
+ANSWERS = [
+    Answer(
+        2, 3, '{"n": 1}', "json", {"n": 1}, 1, 2, 1_769_851_800_480_000_000, 1_769_851_801_480_000_000, "line:exit", 4
+    ),
+    Answer(2, 4, "a street"),
+    Answer(2, 5, "null", "json", None),
+]
 LITTLE = ObjectRecord((1 << 64) - 1, "", -1, -0.1, 1, (float("nan"), 0.0, 1.0, 2.0))
 ABOUT = {
     "sensor": {
@@ -66,7 +74,8 @@ def test_the_schema_is_one():
 @pytest.mark.parametrize(
     "record",
     [
-        frame(EVERYTHING, LITTLE, user=[1]),
+        frame(EVERYTHING, LITTLE, user=[1], answers=ANSWERS),
+        frame(answers=ANSWERS),
         frame(),
         frame(LITTLE, pts=(1 << 64) - 1, ntp=0, width=0, source_height=0, inferred=False),
     ],
@@ -82,7 +91,7 @@ def test_every_member_is_described():
         for key, item in value.items():
             found.add(key)
             for inner in item if isinstance(item, list) else [item]:
-                found |= members(inner) if isinstance(inner, dict) and key != "user" else set()
+                found |= members(inner) if isinstance(inner, dict) and key not in ("user", "value") else set()
         return found
 
     def described(value):
@@ -92,7 +101,7 @@ def test_every_member_is_described():
                 found |= described(inner) if isinstance(inner, dict) else set()
         return found
 
-    (message,) = told(frame(EVERYTHING, LITTLE, user=[1]), about=ABOUT)
+    (message,) = told(frame(EVERYTHING, LITTLE, user=[1], answers=ANSWERS), about=ABOUT)
     free = {"lat", "lon", "alt", "x", "y", "z", "source"}
     assert members(message) - free <= described(VALIDATOR.schema)
 
@@ -117,6 +126,36 @@ def test_every_member_is_described():
 def test_other_messages_do_not_fit(change):
     (message,) = told(frame(EVERYTHING))
     assert faults({**message, **change})
+
+
+def test_an_answer_is_told_once_and_with_its_time():
+    whole, plain, null = told(frame(EVERYTHING, answers=ANSWERS))[0]["answers"]
+    assert whole == {
+        "text": '{"n": 1}',
+        "mode": "json",
+        "value": {"n": 1},
+        "segment": 3,
+        "cause": "line:exit",
+        "pictures": 4,
+        "model": "",
+        "seconds": 0.0,
+        "start_pts": 1,
+        "end_pts": 2,
+        "start_utc": "2026-01-31T09:30:00.480Z",
+        "end_utc": "2026-01-31T09:30:01.480Z",
+    }
+    assert "value" not in plain
+    assert "start_pts" not in plain
+    assert null["value"] is None
+    per_object = told(frame(EVERYTHING, LITTLE, answers=ANSWERS), Per.OBJECT)
+    assert [len(message.get("answers", ())) for message in per_object] == [3, 0]
+
+
+@pytest.mark.parametrize("per", list(Per))
+def test_an_answer_is_told_of_a_frame_without_objects_too(per):
+    (message,) = told(frame(answers=ANSWERS), per, empty_frames=False)
+    assert len(message["answers"]) == 3
+    assert told(frame(), per, empty_frames=False) == []
 
 
 def test_a_mask_is_cocos_run_lengths_column_by_column():

@@ -198,9 +198,9 @@ def test_retry_after_is_obeyed_by_all_questions() -> None:
 
 
 def test_retry_after_has_a_limit() -> None:
-    with ChatServer(Reply(status=429, headers={"retry-after": "86400"}, body=b"{}")) as server:
-        with Opened(server.url, retries=1, retry_after_limit=0.2) as backend:
-            assert backend.answer(question()) == "a street"
+    late = Reply(status=429, headers={"retry-after": "86400"}, body=b"{}")
+    with ChatServer(late) as server, Opened(server.url, retries=1, retry_after_limit=0.2) as backend:
+        assert backend.answer(question()) == "a street"
     assert len(server.asked) == 2
 
 

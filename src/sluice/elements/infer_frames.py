@@ -15,6 +15,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.contract import bulk, infer_meta
+from sluice.contract.answer_meta import read_answers
 from sluice.contract.batching import NVMM_FEATURE, SURFACE_FEATURE, memory_feature
 from sluice.contract.formats import FrameFormat
 from sluice.contract.metadata import UNTRACKED, BatchMeta, FrameMeta, Lease, ObjectMeta
@@ -198,7 +199,8 @@ def frame_of(meta: FrameMeta, surfaces: SurfaceBatch) -> Frame:
     Raises:
         ContractError: the batch has no surface of that number.
     """
-    return make_frame(meta, surface_of(meta, surfaces), objects=_objects(meta) if meta.num_objects else ())
+    objects = _objects(meta) if meta.num_objects else ()
+    return make_frame(meta, surface_of(meta, surfaces), objects=objects, answers=read_answers(meta))
 
 
 def _objects(meta: FrameMeta) -> Iterator[FrameObject]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from gi.repository import Gst
 
 from sluice.contract import bulk, infer_meta, user_meta
+from sluice.contract.answer_meta import ANSWER, read_answers
 from sluice.contract.batching import NVMM_FEATURE, SURFACE_FEATURE, memory_feature
 from sluice.contract.metadata import BatchMeta, FrameMeta, Lease, ObjectMeta
 from sluice.contract.structures import required_structure
@@ -240,6 +241,7 @@ def read_frame(
         source_height=frame.source_height,
         inferred=frame.infer_done,
         objects=[_object(row, frame, places, embeddings, masks) for row in zip(*columns, strict=True)],
+        answers=read_answers(frame),
         user=_user_values(frame),
     )
 
@@ -282,8 +284,11 @@ def _mask(view: ObjectMeta) -> Mask | None:
 
 def _user_values(owner: FrameMeta | ObjectMeta) -> list[Any]:
     """Return the texts that the program attached, in the order of attaching; JSON texts as their values."""
+    answer = owner.provider.user_meta_type(ANSWER)
     texts = [
-        user_meta.payload(user) for user in reversed(owner.user_metas) if user_meta.kind_of(user) is user_meta.Kind.TEXT
+        user_meta.payload(user)
+        for user in reversed(owner.user_metas)
+        if user_meta.kind_of(user) is user_meta.Kind.TEXT and user.meta_type != answer
     ]
     return [_json_or_text(text) for text in texts]
 

@@ -13,6 +13,7 @@ from sluice.errors import StaleBufferError
 from sluice.models import pixels
 
 if TYPE_CHECKING:
+    from sluice.contract.answer_meta import Answer
     from sluice.contract.dlpack import PlaneTensor
     from sluice.contract.surface import Surface
 
@@ -59,6 +60,8 @@ class Frame:
         ntp_timestamp: wall-clock time in nanoseconds since 1970, 0 if unknown.
         uri: where the stream comes from, without credentials; None if unknown.
         objects: the objects already on the frame.
+        answers: what a slow model (``sluicevlm``) said of some time of the stream, on the frame that passed when it
+            arrived: `text`, `value`, `start_pts`, `end_pts` and more.
         width, height: size in pixels; boxes are in these pixels.
         origin: left and top of a crop in pixels of the stream's picture; (0, 0) for a whole picture.
         parent_object: the object that a secondary model's crop shows, its box in pixels of the stream's picture; None
@@ -75,6 +78,7 @@ class Frame:
         ntp_timestamp: int = 0,
         uri: str | None = None,
         objects: Iterable[FrameObject] = (),
+        answers: Iterable[Answer] = (),
         origin: tuple[int, int] = (0, 0),
         parent_object: FrameObject | None = None,
     ) -> None:
@@ -84,6 +88,7 @@ class Frame:
         self.ntp_timestamp = ntp_timestamp
         self.uri = uri
         self.objects: list[FrameObject] = list(objects)
+        self.answers: list[Answer] = list(answers)
         self.width: int = surface.width
         self.height: int = surface.height
         self.origin = origin

@@ -11,6 +11,9 @@ A frame's message (``Per.FRAME``)::
                  "attributes":[{"type":"color","label":"red","class_id":3,"confidence":0.8}],
                  "keypoints":[{"component":1,"points":[[110.5,60.0,0.9]]}],
                  "embeddings":[{"component":2,"vector":[0.25,-1.5]}],"user":[...]}],
+     "answers":[{"text":"{\\"people\\": 2}","mode":"json","value":{"people":2},"segment":3,"cause":"time","pictures":4,
+                 "model":"smolvlm","seconds":1.8,"start_pts":470000000,"end_pts":478000000,
+                 "start_utc":"2026-01-31T09:29:50.480Z","end_utc":"2026-01-31T09:29:58.480Z"}],
      "user":[...]}
 
 A message per object (``Per.OBJECT``) has the same members, with ``object`` in place of ``objects``.
@@ -47,6 +50,10 @@ keypoints       x, y in pixels of the surface and, where the model tells, confid
                 that found some; absent without any
 embeddings      features for comparing objects, per element that made some; only where they were asked for. Without
                 ``component`` when another library made them
+answers         what a slow model (sluicevlm) said, on the frame that passed when it arrived; absent without any. It
+                speaks of the time from start to end, not of this frame. ``mode`` is text, json or labels; ``value`` is
+                the JSON value or the label, absent for a text; ``cause`` is why the segment was selected; ``seconds``
+                went by from its end to the answer. Times are absent when not known. Per object: in the first message
 user            JSON values that the program attached to the frame or the object; absent without any
 ==============  =====================================================================================================
 
@@ -62,10 +69,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from sluice.contract.answer_meta import Answer
 
 VERSION = "sluice/1"
 
@@ -158,6 +168,7 @@ class FrameRecord:
     source_height: int
     inferred: bool
     objects: Sequence[ObjectRecord] = field(default_factory=list)
+    answers: Sequence[Answer] = ()
     user: Sequence[Any] = ()
 
 
@@ -169,11 +180,14 @@ def messages(
     Args:
         frame: the frame and its objects.
         per: one message for the frame, or one for each object.
-        empty_frames: whether a frame without objects gives a message (per object: one whose ``object`` is null).
+        empty_frames: whether a frame without objects gives a message (per object: one whose ``object`` is null). One
+            with an answer always does.
         about: the members ``sensor``, ``place`` and ``analytics``, as far as they are known.
     """
     head = {**_head(frame), **(about or {})}
-    tail = {"user": list(frame.user)} if frame.user else {}
+    tail = {"answers": [_answer(answer) for answer in frame.answers]} if frame.answers else {}
+    tail |= {"user": list(frame.user)} if frame.user else {}
+    empty_frames = empty_frames or bool(frame.answers)
     if per is Per.FRAME:
         if frame.objects or empty_frames:
             yield encode({**head, "objects": [_object(record) for record in frame.objects], **tail})
@@ -182,6 +196,7 @@ def messages(
         members = _object(record)
         members.pop("parent", None)
         yield encode({**head, "object": members, **tail})
+        tail.pop("answers", None)
     if not frame.objects and empty_frames:
         yield encode({**head, "object": None, **tail})
 
@@ -217,6 +232,16 @@ def _head(frame: FrameRecord) -> dict[str, Any]:
         head |= {"source_width": frame.source_width, "source_height": frame.source_height}
     head["inferred"] = frame.inferred
     return head
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    members: dict[str, Any] = {"text": answer.text, "mode": answer.mode}
+    if answer.mode != "text":
+        members["value"] = answer.value
+    members |= {"segment": answer.segment, "cause": answer.cause, "pictures": answer.pictures}
+    members |= {"model": answer.model, "seconds": answer.seconds}
+    members |= {name: pts for name in ("start_pts", "end_pts") if (pts := getattr(answer, name)) is not None}
+    return members | {name: utc_text(utc) for name in ("start_utc", "end_utc") if (utc := getattr(answer, name))}
 
 
 def _object(record: ObjectRecord) -> dict[str, Any]:
