@@ -28,7 +28,7 @@ from sluice.app.frame_queue import FrameQueue
 from sluice.app.gst import add_chain, describe, link_pads, make_element
 from sluice.app.options import MOST_STREAMS_PER_BATCH, Options
 from sluice.app.outputs import Mp4Branch, check_distinct, output_paths
-from sluice.app.source_bin import SourceBin
+from sluice.app.source_bin import SourceBin, region_event
 from sluice.app.sources import Source
 from sluice.app.streams.branch import Branch, BranchFactory
 from sluice.app.streams.stream import Stream
@@ -122,13 +122,12 @@ class Graph:
         if pad is None:
             raise ConfigurationError(f"sluicemux has no pad sink_{stream.number}")
         stream.mux_pad = pad
-        freshest = stream.policy.freshest(stream.source.live)
-        self._tell_mux(stream, events.delivery(freshest))
+        self.set_delivery(stream)
         if stream.source.live:
             self._tell_mux(stream, events.absent())
         stream.counts = self.collector.join(stream.number, stream.source.shown)
         if self.queue is not None:
-            self.queue.join(stream.number, stream.gate, held_back=not freshest)
+            self.queue.join(stream.number, stream.gate, held_back=not stream.policy.freshest(stream.source.live))
         if self._splitter is not None and not self.tiled:
             stream.branch, stream.branch_pad = self._add_branch(stream.number, stream.source, stream.name)
             stream.summary.output = None if stream.branch.path is None else str(stream.branch.path)
@@ -146,6 +145,7 @@ class Graph:
         session = SourceBin(
             stream.source,
             f"source_{stream.number}_{self._sessions}",
+            stream.number,
             stream.flow,
             stream.policy,
             frame_limit=limit,
@@ -160,6 +160,14 @@ class Graph:
         # Left to itself it would be asked to start again by every later change of state, and fail that too.
         session.bin.set_locked_state(True)
         return False
+
+    def set_region(self, stream: Stream) -> None:
+        """Have the model be given the region that the stream's policy names, from the next frame on."""
+        self._tell_mux(stream, region_event(stream.number, stream.policy.region))
+
+    def set_delivery(self, stream: Stream) -> None:
+        """Have frames that wait give way to newer ones, or not, as the stream's policy says."""
+        self._tell_mux(stream, events.delivery(stream.policy.freshest(stream.source.live)))
 
     def close_source(self, stream: Stream) -> None:
         """Close what is open of a stream; the stream stays, without frames, and what was known of its objects ends."""

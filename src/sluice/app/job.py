@@ -18,6 +18,7 @@ from gi.repository import GLib, Gst
 from sluice import errors
 from sluice.app.graph import Graph
 from sluice.app.gst import describe, reason_in
+from sluice.app.model_control import ModelControl
 from sluice.app.options import Options
 from sluice.app.planned import Planned
 from sluice.app.roster import Roster
@@ -73,6 +74,7 @@ class Job:
         queue: frames for a program that iterates, or None.
         started: whether all elements were started.
         events: what has happened.
+        model: changes the model.
     """
 
     def __init__(
@@ -89,6 +91,9 @@ class Job:
         self._options = options
         self.queue = self._graph.queue
         self.events = events or EventLog(time.time)
+        self.model = ModelControl(self._graph.infer, options, self.events)
+        if hasattr(branches, "emit"):  # outputs that have events of their own
+            branches.emit = lambda kind, stream, text, details: self.events.add(kind, stream, text, **details)
         self._roster = Roster()
         self._summary = Summary(
             [],
@@ -344,6 +349,8 @@ class Job:
             self._handle_warning(message)
         elif message.type == Gst.MessageType.LATENCY:
             self._graph.pipeline.recalculate_latency()
+        elif message.has_name("model-updated"):
+            self.model.ended(message)
         elif message.has_name("sluice-source-ended"):
             self._looked = 0.0
         elif message.has_name("GstBinForwarded"):

@@ -274,6 +274,40 @@ class Pipeline:
         """
         self._running().update(name, policy)
 
+    def swap_model(self, model: str, policy: str = "beside") -> None:
+        """Begin to replace the model by another, between two batches; events say how that ended.
+
+        Args:
+            model: a path, a registered name, ``package.module:Class`` or ``file.py:Class``.
+            policy: "beside": the old one runs until the new one can; "in-place": the old one makes room first.
+
+        Raises:
+            ConfigurationError: the policy is none, or the pipeline has no model.
+        """
+        self._running().model.swap(model, policy)
+
+    def set_thresholds(
+        self,
+        confidence: float | None = None,
+        iou: float | None = None,
+        classes: Sequence[int | str] | None = None,
+    ) -> None:
+        """Change which detections count, see the pipeline's own arguments; the model is loaded anew for it.
+
+        Raises:
+            ConfigurationError: a value cannot be used.
+        """
+        self._running().model.set_thresholds(confidence, iou, classes)
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """The model that runs: "name", "runtime", "state" ("running" or "loading") and "reason" of the last refusal.
+
+        Raises:
+            ConfigurationError: the pipeline was not started yet.
+        """
+        return self._running().model.status
+
     @property
     def streams(self) -> list[StreamStatus]:
         """What each stream is doing; empty before the start."""

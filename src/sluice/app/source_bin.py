@@ -16,6 +16,7 @@ from sluice.app.images import ImageFeed
 from sluice.app.sources import IMAGE_RATE, Source
 from sluice.app.streams.policy import StreamPolicy
 from sluice.contract.structures import required_structure
+from sluice.elements import events
 from sluice.elements.guard import guarded, post_error
 from sluice.errors import ConfigurationError
 
@@ -41,6 +42,7 @@ class SourceBin:
         self,
         source: Source,
         name: str,
+        number: int,
         flow: StreamFlow,
         policy: StreamPolicy,
         *,
@@ -52,6 +54,7 @@ class SourceBin:
         Args:
             source: what is opened.
             name: the bin's name, unlike that of any other that the pipeline has or had.
+            number: of the stream.
             flow: that of the stream, which takes this bin for its present source.
             policy: how the frames are delivered.
             frame_limit: the stream ends after so many frames; 0: no limit.
@@ -75,6 +78,8 @@ class SourceBin:
         self._tail = self._build_tail()
         self._queued = PadFlow(self.pad)
         flow.watch(self.pad, retimed=again or source.live or policy.loop)
+        if policy.region is not None:
+            self.pad.add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, _name_region, number, policy.region)
         {"uri": self._open_uri, "images": self._open_images, "test": self._open_test}[source.kind]()
 
     @property
@@ -263,6 +268,23 @@ class SourceBin:
         caps = make_element("capsfilter", caps=Gst.Caps.from_string(f"video/x-raw, format=I420, {size}"))
         add_chain(self.bin, generator, caps)
         self._join(caps.get_static_pad("src"), self._tail[0])
+
+
+def region_event(number: int, region: tuple[int, int, int, int] | None) -> Gst.Event:
+    """Return the event by which a model is given a region of a stream only (None: the whole picture)."""
+    sides = {} if region is None else dict(zip(("left_0", "top_0", "width_0", "height_0"), region, strict=True))
+    return events.control_event(events.ROI_UPDATE, stream_id=str(number), roi__count=int(region is not None), **sides)
+
+
+@guarded(failure=Gst.PadProbeReturn.OK)
+def _name_region(
+    pad: Gst.Pad, info: Gst.PadProbeInfo, number: int, region: tuple[int, int, int, int]
+) -> Gst.PadProbeReturn:
+    """Name the region that the model is given before the first frame of a source; a probe function."""
+    if info.get_event().type != Gst.EventType.SEGMENT:
+        return Gst.PadProbeReturn.OK
+    pad.push_event(region_event(number, region))
+    return Gst.PadProbeReturn.REMOVE
 
 
 def _missing_at_start(decoded: FlowCounts, demuxed: list[FlowCounts]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import gi
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
 _MOST_TEXTS = 20
 _LEAVING = 2.0  # seconds that the frames of a removed stream have to pass, and then its file to be finished
+_HOW_IT_IS_OPENED = ("delivery", "decoder", "transport", "latency_ms", "loop")
 _SILENT = (StreamState.CONNECTING, StreamState.REMOVED)
 """States that are no event: the first follows an event always, the second has one of its own when all is done."""
 
@@ -121,12 +121,12 @@ class Tending:
         """Go on by another policy."""
         old, stream.policy, stream.supervisor.policy = stream.policy, policy, policy
         stream.flow.set_rate(policy.fps)
-        opened_alike = replace(
-            old, fps=policy.fps, region=policy.region, retry=policy.retry, stall_seconds=policy.stall_seconds
-        )
         self._log.add("stream-updated", stream.name, "the stream has another policy")
-        if replace(policy, connect_seconds=old.connect_seconds) != opened_alike:
+        if any(getattr(policy, name) != getattr(old, name) for name in _HOW_IT_IS_OPENED):
+            stream.worker.submit(lambda: self._graph.set_delivery(stream))
             self.begin(stream)
+        elif policy.region != old.region:
+            stream.worker.submit(lambda: self._graph.set_region(stream))
 
     # What happens
 
