@@ -1,9 +1,10 @@
 """Draws an overlay onto a canvas, in nvdsosd's order: mosaics, rectangles, masks, texts, lines, arrows, circles.
 
-Class maps lie below the rectangles, and trails below the texts.
+Class maps lie below the rectangles, trails below the texts, and panels above all.
 """
 
 import math
+from collections.abc import Hashable
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from sluice.drawing.shapes import (
     Mask,
     Mosaic,
     Overlay,
+    Panel,
     Rectangle,
     Rgba,
     Text,
@@ -42,6 +44,10 @@ _HEAD_LENGTH = 0.1
 # Below this many degrees a box counts as not rotated (nvll_osd).
 _MIN_ROTATION = 0.001
 
+
+# A panel's font: so many lines in the height of the picture, at 96 pixels and 72 points an inch.
+_PANEL_LINES = 30
+_POINTS_PER_PIXEL = 0.75
 
 # OpenCV takes no points farther out.
 _FARTHEST_POINT = 32767
@@ -87,6 +93,8 @@ class Painter:
             _arrow(canvas, arrow)
         for circle in overlay.circles:
             _circle(canvas, circle)
+        for panel in overlay.panels:
+            self._panel(canvas, panel)
 
     def _text(self, canvas: Canvas, text: Text) -> None:
         """The background is wider than the text by the font size and higher by half of it, the glyphs in its middle."""
@@ -103,9 +111,26 @@ class Painter:
             canvas.fill(left, top, right, bottom, to_bytes(text.background))
         if not glyphs.size:
             return
-        left, top = left + size // 2, top + size // 4
+        self._glyphs_at(canvas, key, glyphs, (left + size // 2, top + size // 4), text.color)
+
+    def _panel(self, canvas: Canvas, panel: Panel) -> None:
+        if not panel.text.strip():
+            return
+        points = panel.size or canvas.height * _POINTS_PER_PIXEL / _PANEL_LINES
+        size = min(max(int(points), MIN_FONT_SIZE), MAX_FONT_SIZE)
+        margin = size // 2
+        key = (panel.text, panel.font, size, (canvas.width - 2 * margin, canvas.height // 2 - 2 * margin))
+        glyphs = self._glyphs.get(key, lambda: _sized(render(*key)))
+        top = max(canvas.height - glyphs.shape[0] - 2 * margin, 0)
+        canvas.fill(0, top, canvas.width, canvas.height, to_bytes(panel.background))
+        if glyphs.size:
+            self._glyphs_at(canvas, key, glyphs, (margin, top + margin), panel.color)
+
+    def _glyphs_at(self, canvas: Canvas, key: Hashable, glyphs: Bytes, place: tuple[int, int], rgba: Rgba) -> None:
+        """Blend rendered glyphs, whose stamp is kept under a key, with their first pixel at a place."""
+        left, top = place
         odd_x, odd_y = left & 1, top & 1
-        color = to_bytes(text.color)
+        color = to_bytes(rgba)
         stamp_key = (key, color, odd_x, odd_y, canvas.color_space)
         stamp = self._stamps.get(stamp_key, lambda: _stamp(canvas, glyphs, odd_x, odd_y, color))
         canvas.paste(stamp, left - odd_x, top - odd_y)

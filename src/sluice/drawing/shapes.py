@@ -135,6 +135,19 @@ class Trail(NamedTuple):
     color: Rgba = (1.0, 1.0, 1.0, 1.0)
 
 
+class Panel(NamedTuple):
+    """A text across the bottom of the picture, wrapped to its width, at most half as high as it.
+
+    The size is in points; 0: about a fortieth of the picture's height.
+    """
+
+    text: str
+    font: str = "Sans"
+    size: int = 0
+    color: Rgba = (1.0, 1.0, 1.0, 1.0)
+    background: Rgba = (0.0, 0.0, 0.0, 0.6)
+
+
 @dataclass(slots=True)
 class Overlay:
     """All there is to draw on one picture, each kind in the order of drawing."""
@@ -148,6 +161,7 @@ class Overlay:
     lines: list[Line] = field(default_factory=list)
     arrows: list[Arrow] = field(default_factory=list)
     circles: list[Circle] = field(default_factory=list)
+    panels: list[Panel] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         """Whether there is anything to draw."""

@@ -21,6 +21,9 @@ MAX_SIDE = 4096
 """The largest side of a rendered text in pixels; the rest is cut off."""
 
 _CAIRO_FORMAT_A8 = 2
+_PANGO_SCALE = 1024  # Pango's units in a pixel
+_WRAP_WORD_CHAR = 2
+_ELLIPSIZE_END = 3
 
 # name: (result, arguments). All objects are plain addresses.
 _SIGNATURES: dict[str, dict[str, tuple[Any, list[Any]]]] = {
@@ -38,6 +41,10 @@ _SIGNATURES: dict[str, dict[str, tuple[Any, list[Any]]]] = {
         "pango_font_description_free": (None, [ctypes.c_void_p]),
         "pango_layout_set_font_description": (None, [ctypes.c_void_p] * 2),
         "pango_layout_set_text": (None, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]),
+        "pango_layout_set_width": (None, [ctypes.c_void_p, ctypes.c_int]),
+        "pango_layout_set_height": (None, [ctypes.c_void_p, ctypes.c_int]),
+        "pango_layout_set_wrap": (None, [ctypes.c_void_p, ctypes.c_int]),
+        "pango_layout_set_ellipsize": (None, [ctypes.c_void_p, ctypes.c_int]),
         "pango_layout_get_pixel_size": (
             None,
             [ctypes.c_void_p, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_int)],
@@ -70,11 +77,14 @@ def _library() -> SimpleNamespace:
     return namespace
 
 
-def render(text: str, font: str, size: int) -> npt.NDArray[np.uint8]:
+def render(text: str, font: str, size: int, fit: tuple[int, int] | None = None) -> npt.NDArray[np.uint8]:
     """Draw a text: uint8 [height, width] of coverage, 255 where a glyph covers the pixel, as large as its layout.
 
     `font` is a family as Pango knows it ("Serif", "DejaVu Sans Bold"); `size` is in points at 96 dpi. Characters that
     no installed font has are drawn as boxes with their code. An empty text is one line high and has no width.
+
+    With `fit`, a width and a height in pixels, lines are wrapped to the width, between words where there is room, and
+    what does not fit into the height is cut with an ellipsis (the first line always stays).
     """
     library = _library()
     scratch = library.cairo_image_surface_create(_CAIRO_FORMAT_A8, 1, 1)
@@ -83,6 +93,12 @@ def render(text: str, font: str, size: int) -> npt.NDArray[np.uint8]:
     description = library.pango_font_description_from_string(_encode(font) + b" %d" % size)
     library.pango_layout_set_font_description(layout, description)
     library.pango_font_description_free(description)
+    if fit is not None:
+        width_limit, height_limit = (min(max(side, 1), MAX_SIDE) * _PANGO_SCALE for side in fit)
+        library.pango_layout_set_width(layout, width_limit)
+        library.pango_layout_set_height(layout, height_limit)
+        library.pango_layout_set_wrap(layout, _WRAP_WORD_CHAR)
+        library.pango_layout_set_ellipsize(layout, _ELLIPSIZE_END)
     content = _encode(text[:MAX_CHARACTERS])
     library.pango_layout_set_text(layout, content, len(content))
     width, height = ctypes.c_int(), ctypes.c_int()
