@@ -394,3 +394,22 @@ def test_a_frame_without_objects_reads_and_counts_nothing():
         found = read_frame(BatchMeta.of(buffer, lease).frames[0], SIZE, left_out)
     assert found["objects"] == []
     assert not left_out
+
+
+@pytest.mark.parametrize("behind", ["", "sluicetracker !"])
+def test_a_source_of_any_format_chooses_one_that_can_be_batched(behind, tmp_path):
+    elements.register("sluicetracker")
+    pipeline = Gst.parse_launch(
+        f"videotestsrc num-buffers=2 ! sluicemetafile record-to={tmp_path / 'm.jsonl'} ! {behind} fakesink"
+    )
+    pipeline.set_state(Gst.State.PLAYING)
+    message = pipeline.get_bus().timed_pop_filtered(10 * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
+    pipeline.set_state(Gst.State.NULL)
+    assert message.type == Gst.MessageType.EOS, message.parse_error()
+
+
+def test_the_formats_of_pads_are_those_that_can_be_batched():
+    from sluice.contract.formats import FORMATS
+    from sluice.elements.frame_caps import RAW_FORMATS
+
+    assert set(RAW_FORMATS.strip("{ }").split(", ")) == set(FORMATS)

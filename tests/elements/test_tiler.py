@@ -20,7 +20,7 @@ from sluice.contract.metadata import BatchMeta
 from sluice.contract.surface import SurfaceBatch, writable_raw
 from sluice.drawing.canvas import Canvas
 from sluice.elements import events
-from sluice.elements.tiler_grid import Area, Grid, fit
+from sluice.elements.tiler_grid import Area, Grid, fit, parse_tiles
 from sluice.errors import ConfigurationError
 from sluice.models.pixels import to_packed
 
@@ -269,6 +269,71 @@ def test_one_source_can_be_shown_alone() -> None:
     (sample,) = tiled("width=640 height=480 show-source=1 keep-aspect-ratio=false", FOUR)
     assert (rgb(sample) == COLORS[1][:3]).all()
     assert [item.class_id for item in BatchMeta.of(sample.get_buffer()).frames[0].objects] == [11, 1]
+
+
+def warnings_of(pipeline: Gst.Pipeline) -> list[str]:
+    bus = pipeline.get_bus()
+    return [
+        message.parse_warning()[0].message for message in iter(lambda: bus.pop_filtered(Gst.MessageType.WARNING), None)
+    ]
+
+
+def test_sources_have_their_own_tiles_where_told() -> None:
+    both = {0: ("RGB", 64, 48), 1: ("RGB", 64, 48)}
+    (sample,) = tiled("tiles=0:0,0,0.75,1;1:0.75,0.5,0.25,0.5 width=640 height=480 keep-aspect-ratio=false", both)
+    picture = rgb(sample)
+    assert (picture[:, :480] == COLORS[0][:3]).all()
+    assert (picture[:240, 480:] == 0).all()
+    assert (picture[240:, 480:] == COLORS[1][:3]).all()
+    boxes = {item.class_id: item.box for item in BatchMeta.of(sample.get_buffer()).frames[0].objects}
+    assert (boxes[0], boxes[1]) == ((0, 0, 480, 480), (480, 240, 160, 240))
+
+
+def test_a_c_program_tells_tiles_by_the_address_of_a_struct() -> None:
+    class Tile(ctypes.Structure):
+        _fields_ = (("source", ctypes.c_uint32), *((name, ctypes.c_float) for name in "xywh"))
+
+    class Config(ctypes.Structure):
+        _fields_ = (("tiles", ctypes.POINTER(Tile)), ("length", ctypes.c_uint32))
+
+    config = Config((Tile * 2)(Tile(1, 0.0, 0.0, 0.5, 0.5), Tile(0, 0.8, 0.0, 0.5, 1.0)), 2)
+    caps = surface_caps(8)
+    elements = "sluicetiler name=tiler width=640 height=480 keep-aspect-ratio=false ! video/x-raw,format=RGB"
+    with Stream(elements, caps, ["sluicetiler"]) as stream:
+        tiler = stream.pipeline.get_by_name("tiler")
+        g_object_set = ctypes.CDLL("libgobject-2.0.so.0").g_object_set
+        g_object_set.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
+        g_object_set(hash(tiler), b"custom-tile-config", ctypes.addressof(config), None)
+        stream.push(batch_of({0: ("RGB", 64, 48), 1: ("RGB", 64, 48)}))
+        stream.play()
+        picture = rgb(stream.pull())
+        (told,) = warnings_of(stream.pipeline)
+    assert (picture[:240, :320] == COLORS[1][:3]).all()
+    assert (picture[300:, :320] == COLORS[0][:3]).all(), "a tile beyond the picture is not taken"
+    assert "of source 0 is not taken: it reaches beyond the picture; it lies in the grid" in told
+
+
+@pytest.mark.parametrize("text", ["0", "0:0,0,1", "a:0,0,1,1", "0:0,0,1,1;0:0,0,1,1", "-1:0,0,1,1"])
+def test_tiles_that_are_none_are_refused_by_name(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="tiles: "):
+        parse_tiles(text)
+
+
+def test_a_grid_that_is_too_small_and_a_source_that_is_not_there_are_told_once() -> None:
+    elements = "sluicetiler rows=1 columns=2 width=640 height=480 name=tiler ! video/x-raw,format=RGB"
+    with Stream(elements, surface_caps(8), ["sluicetiler"]) as stream:
+        stream.push(batch_of(FOUR))
+        stream.play()
+        stream.pull()
+        stream.push(batch_of(FOUR))
+        assert len({tuple(pixel) for pixel in rgb(stream.pull())[::60, ::80].reshape(-1, 3)}) >= 4
+        (told,) = warnings_of(stream.pipeline)
+        assert told.startswith("rows=1 columns=2 have no tile for source 3; the tiles are 2 rows of 2 now")
+        stream.pipeline.get_by_name("tiler").set_property("show-source", 7)
+        for _ in range(2):
+            stream.push(batch_of(FOUR))
+            stream.pull()
+        assert warnings_of(stream.pipeline) == ["show-source=7: there is no such source, but 0, 1, 2, 3"]
 
 
 def test_the_incoming_batch_is_left_as_it_was() -> None:

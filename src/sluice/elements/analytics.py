@@ -11,21 +11,15 @@ from typing import TYPE_CHECKING
 import gi
 
 gi.require_version("Gst", "1.0")
-from gi.repository import GLib, GObject, Gst
+from gi.repository import GObject, Gst
 
 from sluice.elements import events
 from sluice.elements.base import InPlaceElement
+from sluice.elements.frame_caps import ANY_FRAMES, pad_template
 from sluice.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sluice.elements.analytics_frames import Counters, FrameAnalysis
-
-# Any memory and any format: pixels are not read, and caps go through unchanged.
-CAPS = "video/x-raw(ANY)"
-
-
-def _template(name: str, direction: Gst.PadDirection) -> Gst.PadTemplate:
-    return Gst.PadTemplate.new(name, direction, Gst.PadPresence.ALWAYS, Gst.Caps.from_string(CAPS))
 
 
 class SluiceAnalytics(InPlaceElement):
@@ -44,7 +38,10 @@ class SluiceAnalytics(InPlaceElement):
         "Counts tracked objects at lines and in regions, times them, and names their directions",
         "The Sluice developers",
     )
-    __gsttemplates__ = (_template("sink", Gst.PadDirection.SINK), _template("src", Gst.PadDirection.SRC))
+    __gsttemplates__ = (
+        pad_template("sink", Gst.PadDirection.SINK, ANY_FRAMES),
+        pad_template("src", Gst.PadDirection.SRC, ANY_FRAMES),
+    )
 
     config_file = GObject.Property(
         type=str, default="", nick="config-file", blurb="A configuration file of nvdsanalytics; needed"
@@ -128,9 +125,7 @@ class SluiceAnalytics(InPlaceElement):
         try:
             analysis.configure(read_config(path))
         except ConfigurationError as error:
-            text = f"the configuration was not changed: {error}"
-            warning = GLib.Error.new_literal(Gst.LibraryError.quark(), text, int(Gst.LibraryError.SETTINGS))
-            self.post_message(Gst.Message.new_warning(self, warning, ""))
+            self.warn(f"the configuration was not changed: {error}")
 
     def process(self, buffer: Gst.Buffer) -> bool:
         assert self._analysis is not None

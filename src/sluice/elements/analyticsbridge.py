@@ -16,18 +16,13 @@ from gi.repository import GObject, Gst
 
 from sluice.elements import events
 from sluice.elements.base import InPlaceElement
+from sluice.elements.frame_caps import ANY_FRAMES, pad_template
 from sluice.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sluice.elements.analyticsbridge_frames import FromGst, ToGst
 
-# Any memory and any format: pixels are not read, and caps go through unchanged.
-CAPS = "video/x-raw(ANY)"
 DIRECTIONS = ("to-gst", "from-gst")
-
-
-def _template(name: str, direction: Gst.PadDirection) -> Gst.PadTemplate:
-    return Gst.PadTemplate.new(name, direction, Gst.PadPresence.ALWAYS, Gst.Caps.from_string(CAPS))
 
 
 class SluiceAnalyticsBridge(InPlaceElement):
@@ -44,7 +39,10 @@ class SluiceAnalyticsBridge(InPlaceElement):
         "Writes objects as GStreamer's analytics metadata, or reads those into objects",
         "The Sluice developers",
     )
-    __gsttemplates__ = (_template("sink", Gst.PadDirection.SINK), _template("src", Gst.PadDirection.SRC))
+    __gsttemplates__ = (
+        pad_template("sink", Gst.PadDirection.SINK, ANY_FRAMES),
+        pad_template("src", Gst.PadDirection.SRC, ANY_FRAMES),
+    )
 
     direction = GObject.Property(
         type=str,

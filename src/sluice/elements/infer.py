@@ -16,6 +16,7 @@ from gi.repository import GObject, Gst
 
 from sluice.elements.base import Pending, guarded, post_error
 from sluice.elements.events import INFER_INTERVAL_UPDATE, event_type, parse_control_event
+from sluice.elements.frame_caps import RAW_FORMATS, pad_template
 from sluice.elements.infer_nvinfer import with_configuration
 from sluice.elements.infer_properties import (
     BY_NAME,
@@ -39,17 +40,12 @@ if TYPE_CHECKING:
     from sluice.models.raw_files import RawFiles
 
 NVMM_FORMATS = "{ NV12, RGBA, I420, RGB }"
-RAW_FORMATS = "{ I420, NV12, RGB, BGR, RGBA, BGRA, BGRx, RGBx, GRAY8, YUY2 }"
 CAPS = (
     f"video/x-raw(memory:NVMM), format={NVMM_FORMATS}; "
     "video/x-raw(memory:SluiceSurface); "
     f"video/x-raw(memory:CUDAMemory), format={RAW_FORMATS}; "
     f"video/x-raw, format={RAW_FORMATS}"
 )
-
-
-def _template(name: str, direction: Gst.PadDirection) -> Gst.PadTemplate:
-    return Gst.PadTemplate.new(name, direction, Gst.PadPresence.ALWAYS, Gst.Caps.from_string(CAPS))
 
 
 class SluiceInfer(SwappingElement):
@@ -62,7 +58,10 @@ class SluiceInfer(SwappingElement):
         "Runs a Python or network model on batches of frames and writes what it finds into their metadata",
         "The Sluice developers",
     )
-    __gsttemplates__ = (_template("sink", Gst.PadDirection.SINK), _template("src", Gst.PadDirection.SRC))
+    __gsttemplates__ = (
+        pad_template("sink", Gst.PadDirection.SINK, CAPS),
+        pad_template("src", Gst.PadDirection.SRC, CAPS),
+    )
     __gproperties__ = declarations()
     __gsignals__: ClassVar[dict[str, Any]] = {"model-updated": (GObject.SignalFlags.RUN_LAST, None, (int, str))}
 

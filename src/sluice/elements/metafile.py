@@ -11,22 +11,17 @@ from typing import TYPE_CHECKING
 import gi
 
 gi.require_version("Gst", "1.0")
-from gi.repository import GLib, GObject, Gst
+from gi.repository import GObject, Gst
 
 from sluice.elements import events
 from sluice.elements.base import InPlaceElement
+from sluice.elements.frame_caps import pad_template
 from sluice.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sluice.elements.metafile_frames import Counters, MetaFile
 
-# Any memory and any format: pixels are not read, and caps go through unchanged.
-CAPS = "video/x-raw(ANY)"
 MISMATCHES = ("error", "skip")
-
-
-def _template(name: str, direction: Gst.PadDirection) -> Gst.PadTemplate:
-    return Gst.PadTemplate.new(name, direction, Gst.PadPresence.ALWAYS, Gst.Caps.from_string(CAPS))
 
 
 class SluiceMetaFile(InPlaceElement):
@@ -43,7 +38,7 @@ class SluiceMetaFile(InPlaceElement):
         "Records metadata into a file, or replays a file onto the same video",
         "The Sluice developers",
     )
-    __gsttemplates__ = (_template("sink", Gst.PadDirection.SINK), _template("src", Gst.PadDirection.SRC))
+    __gsttemplates__ = (pad_template("sink", Gst.PadDirection.SINK), pad_template("src", Gst.PadDirection.SRC))
 
     record_to = GObject.Property(
         type=str, default="", nick="record-to", blurb="File to write the metadata to; it is replaced"
@@ -121,5 +116,4 @@ class SluiceMetaFile(InPlaceElement):
         return True
 
     def _warn(self, text: str) -> None:
-        warning = GLib.Error.new_literal(Gst.StreamError.quark(), text, int(Gst.StreamError.NOT_IMPLEMENTED))
-        self.post_message(Gst.Message.new_warning(self, warning, ""))
+        self.warn(text, Gst.StreamError.NOT_IMPLEMENTED)

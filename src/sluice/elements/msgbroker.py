@@ -378,5 +378,4 @@ class SluiceMsgBroker(InPlaceElement):
             self._warn(f"{text}; the video goes on, such messages are counted as failed")
 
     def _warn(self, text: str) -> None:
-        warning = GLib.Error.new_literal(Gst.ResourceError.quark(), text, int(Gst.ResourceError.WRITE))
-        self.post_message(Gst.Message.new_warning(self, warning, ""))
+        self.warn(text, Gst.ResourceError.WRITE)

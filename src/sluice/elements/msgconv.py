@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gi
 
 gi.require_version("Gst", "1.0")
-from gi.repository import GLib, GObject, Gst
+from gi.repository import GObject, Gst
 
 from sluice.elements.base import InPlaceElement
 from sluice.elements.guard import guarded
@@ -79,7 +79,7 @@ class SluiceMsgConv(InPlaceElement):
             from sluice.messages.payload_files import PayloadDump
 
             self._dump = PayloadDump(
-                values["debug-payload-dir"], lambda error: self._warn(f"debug-payload-dir: {error}")
+                values["debug-payload-dir"], lambda error: self.warn(f"debug-payload-dir: {error}")
             )
         self._conversion = Conversion(
             maker,
@@ -117,7 +117,7 @@ class SluiceMsgConv(InPlaceElement):
         if configuration.warnings and values["strict-config"]:
             raise ConfigurationError("; ".join(configuration.warnings))
         for text in configuration.warnings:
-            self._warn(text)
+            self.warn(text)
         return configuration
 
     def _sluice_maker(self, configuration: "Configuration | None") -> "Maker":
@@ -143,8 +143,4 @@ class SluiceMsgConv(InPlaceElement):
             dummy_payload=self._values["dummy-payload"],
             empty_frames=self._values["empty-frames"] == "emit",
         )
-        return deepstream_maker(DeepStreamMessages(settings, configuration, self._warn))
-
-    def _warn(self, text: str) -> None:
-        warning = GLib.Error.new_literal(Gst.ResourceError.quark(), text, int(Gst.ResourceError.SETTINGS))
-        self.post_message(Gst.Message.new_warning(self, warning, ""))
+        return deepstream_maker(DeepStreamMessages(settings, configuration, self.warn))

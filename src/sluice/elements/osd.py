@@ -19,6 +19,7 @@ from gi.repository import GObject, Gst
 
 from sluice.elements import events
 from sluice.elements.base import InPlaceElement
+from sluice.elements.frame_caps import RAW_FORMATS, pad_template
 from sluice.elements.guard import guarded
 from sluice.errors import ContractError
 
@@ -26,19 +27,13 @@ if TYPE_CHECKING:
     from sluice.contract.formats import FrameFormat
     from sluice.contract.metadata import FrameMeta
     from sluice.contract.surface import Surface
+    from sluice.drawing.answers import ShownAnswers
     from sluice.drawing.collect import Blur
     from sluice.drawing.painter import Painter
     from sluice.drawing.shapes import Overlay
     from sluice.drawing.trails import Trails
 
-CAPS = (
-    "video/x-raw, format={ I420, NV12, RGB, BGR, RGBA, BGRA, BGRx, RGBx, GRAY8, YUY2 }; "
-    "video/x-raw(memory:SluiceSurface)"
-)
-
-
-def _template(name: str, direction: Gst.PadDirection) -> Gst.PadTemplate:
-    return Gst.PadTemplate.new(name, direction, Gst.PadPresence.ALWAYS, Gst.Caps.from_string(CAPS))
+CAPS = f"video/x-raw, format={RAW_FORMATS}; video/x-raw(memory:SluiceSurface)"
 
 
 class SluiceOsd(InPlaceElement):
@@ -56,7 +51,10 @@ class SluiceOsd(InPlaceElement):
         "Draws boxes, labels and shapes from the metadata onto the picture",
         "The Sluice developers",
     )
-    __gsttemplates__ = (_template("sink", Gst.PadDirection.SINK), _template("src", Gst.PadDirection.SRC))
+    __gsttemplates__ = (
+        pad_template("sink", Gst.PadDirection.SINK, CAPS),
+        pad_template("src", Gst.PadDirection.SRC, CAPS),
+    )
 
     display_bbox = GObject.Property(
         type=bool, default=True, nick="display-bbox", blurb="Draw boxes: objects' and display metas' rectangles"
@@ -108,6 +106,27 @@ class SluiceOsd(InPlaceElement):
         nick="display-keypoints",
         blurb="Draw objects' key points as dots, and a person's as a skeleton, in the border's colour",
     )
+    display_answers = GObject.Property(
+        type=bool,
+        default=True,
+        nick="display-answers",
+        blurb="Draw what a slow model (sluicevlm) said last of the stream as a panel across the bottom",
+    )
+    answer_seconds = GObject.Property(
+        type=GObject.TYPE_UINT,
+        default=10,
+        minimum=1,
+        maximum=86_400,
+        nick="answer-seconds",
+        blurb="For how many seconds of the stream an answer is shown; a newer one takes its place",
+    )
+    answer_font_size = GObject.Property(
+        type=GObject.TYPE_UINT,
+        default=0,
+        maximum=200,
+        nick="answer-font-size",
+        blurb="Font size of answers in points, drawn at 10 or more; 0: by the height of the picture",
+    )
     display_clock = GObject.Property(
         type=bool, default=False, nick="display-clock", blurb="Draw the local time on every frame"
     )
@@ -150,23 +169,25 @@ class SluiceOsd(InPlaceElement):
         self._format: FrameFormat | None = None
         self._overlays: dict[int, Overlay] = {}
         self._trails: Trails | None = None
+        self._answers: ShownAnswers | None = None
         self._failure: Exception | None = None
 
     def start(self) -> None:
         from sluice.contract import provider
+        from sluice.drawing.answers import ShownAnswers
         from sluice.drawing.painter import Painter
         from sluice.drawing.text import render
         from sluice.drawing.trails import Trails
 
         provider.provider()
         self._blur()
-        self._trails = Trails()
+        self._trails, self._answers = Trails(), ShownAnswers()
         # Finding the system's fonts takes a moment, which the first frame should not wait for.
         render("0", "Serif", 12)
         self._painter = Painter()
 
     def stop(self) -> None:
-        self._painter = self._trails = None
+        self._painter = self._trails = self._answers = None
         self._format = None
         self._overlays, self._failure = {}, None
 
@@ -177,13 +198,16 @@ class SluiceOsd(InPlaceElement):
         self._format = None if memory_feature(caps) == SURFACE_FEATURE else FrameFormat.from_caps(caps)
 
     def on_event(self, event: Gst.Event) -> None:
-        """Forget the tracks of streams that end, and take nv-osd-process-mode-update."""
-        if self._trails is not None and event.type == Gst.EventType.FLUSH_STOP:
-            self._trails.clear()
+        """Forget the tracks and answers of streams that end, and take nv-osd-process-mode-update."""
+        kept = [state for state in (self._trails, self._answers) if state is not None]
+        if event.type == Gst.EventType.FLUSH_STOP:
+            for state in kept:
+                state.clear()
         said = events.parse_stream_event(event)
-        if said is not None and self._trails is not None:
+        if said is not None:
             if said.kind in (events.PAD_DELETED, events.STREAM_EOS, events.STREAM_RESET):
-                self._trails.forget(said.source_id)
+                for state in kept:
+                    state.forget(said.source_id)
         elif events.event_type(event) == events.OSD_PROCESS_MODE_UPDATE:
             mode = (events.parse_control_event(event) or {}).get("process_mode")
             if mode not in (0, 1):
@@ -248,6 +272,7 @@ class SluiceOsd(InPlaceElement):
             for frame in batch.frames if batch is not None else []:
                 overlay = overlays[frame.batch_id if self._format is None else 0] = collect(frame, selection)
                 self._add_trails(overlay, frame)
+                self._add_answers(overlay, frame)
         if self.display_clock:
             for index in range(len(SurfaceBatch.of(buffer)) if self._format is None else 1):
                 self._add_clock(overlays, index)
@@ -273,6 +298,14 @@ class SluiceOsd(InPlaceElement):
         if self.trail_length > 1 and self._trails is not None:
             objects = read_objects(frame)
             overlay.trails = self._trails.update(frame.pad_index, objects.object_id, objects.boxes, self.trail_length)
+
+    def _add_answers(self, overlay: "Overlay", frame: "FrameMeta") -> None:
+        from sluice.contract.answer_meta import read_answers
+
+        if self.display_answers and self._answers is not None:
+            overlay.panels = self._answers.update(
+                frame.source_id, frame.buf_pts, read_answers(frame), self.answer_seconds, self.answer_font_size
+            )
 
     def _add_clock(self, overlays: "dict[int, Overlay]", index: int) -> None:
         from sluice.drawing.shapes import Overlay, Text

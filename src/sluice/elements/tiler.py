@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sluice.contract.formats import FrameFormat
     from sluice.contract.metadata import BatchMeta, FrameMeta
     from sluice.contract.surface import SurfaceBatch
-    from sluice.elements.tiler_grid import Area, Grid
+    from sluice.elements.tiler_grid import Area, Grid, Shares
     from sluice.elements.tiler_metadata import LastMetadata
     from sluice.elements.tiler_picture import TiledPicture
 
@@ -101,6 +101,21 @@ class SluiceTiler(InPlaceElement):
         nick="keep-aspect-ratio",
         blurb="Keep the frames' shape, with black beside them; false: stretch them over the tile as nvmultistreamtiler",
     )
+    tiles = GObject.Property(
+        type=str,
+        default="",
+        blurb="Tiles of single sources, in parts of the picture: source:left,top,width,height;…, as 0:0,0,0.75,1; the "
+        "other sources have theirs in the grid",
+    )
+    custom_tile_config = GObject.Property(
+        setter=lambda self, address: self.set_custom_tiles(address),
+        type=GObject.TYPE_UINT64,
+        default=0,
+        nick="custom-tile-config",
+        flags=GObject.ParamFlags.WRITABLE,
+        blurb="nvmultistreamtiler's: the address of a C struct with tiles of single sources, copied at once; wins "
+        "over tiles; 0: none",
+    )
     gpu_id = _accepted("gpu-id", 0, "tiling is done on the processor")
     buffer_pool_size = _accepted("buffer-pool-size", 5, "pictures are allocated as downstream proposes")
     nvbuf_memory_type = _accepted("nvbuf-memory-type", 0, "pictures are in system memory")
@@ -116,11 +131,23 @@ class SluiceTiler(InPlaceElement):
         self._sources: set[int] = set()
         self._areas: dict[int, Area] = {}
         self._size = (0, 0)
-        self._laid_out: tuple[int | bool, ...] | None = None
+        self._laid_out: tuple[Any, ...] | None = None
+        self._custom: dict[int, Shares] = {}
+        self._told: set[str] = set()
         self.srcpad.add_probe(Gst.PadProbeType.QUERY_UPSTREAM | Gst.PadProbeType.PUSH, _answer_batch_size)
 
+    def set_custom_tiles(self, address: int) -> None:
+        """Copy the tiles that a C program tells."""
+        from sluice.elements.tiler_grid import read_tiles
+
+        self._custom = read_tiles(address) if address else {}
+
     def start(self) -> None:
+        from sluice.elements.tiler_grid import parse_tiles
         from sluice.elements.tiler_metadata import LastMetadata
+
+        parse_tiles(self.tiles)
+        self._told = set()
 
         # The pixel code is slow to import, which the first batch should not wait for.
         import sluice.elements.tiler_picture  # noqa: F401  # isort: skip
@@ -209,6 +236,10 @@ class SluiceTiler(InPlaceElement):
             frames = batch.frames
             for frame in frames:
                 self._add_source(frame.pad_index)
+            self._tell_growth()
+            if self.show_source >= 0 and self.show_source not in self._sources:
+                known = ", ".join(map(str, sorted(self._sources)))
+                self._tell_once(f"show-source={self.show_source}: there is no such source, but {known or 'none'}")
             surfaces = SurfaceBatch.of(incoming)
             for frame in frames:
                 self._show(frame, surfaces)
@@ -256,15 +287,45 @@ class SluiceTiler(InPlaceElement):
 
     def _lay_out(self) -> None:
         """Lay the tiles out anew when a property has changed since the last batch, or after a flush or new caps."""
-        from sluice.elements.tiler_grid import Grid
+        from sluice.elements.tiler_grid import Grid, parse_tiles
 
-        wanted = (self.rows, self.columns, self.show_source, self.square_seq_grid, self.keep_aspect_ratio)
+        custom = self._custom or parse_tiles(self.tiles)
+        shown = (self.show_source, self.keep_aspect_ratio)
+        wanted = (self.rows, self.columns, self.square_seq_grid, *shown, *sorted(custom.items()))
         if wanted != self._laid_out:
             self._laid_out = wanted
-            self._grid = Grid(*self._size, self.rows, self.columns, sequential=self.square_seq_grid)
+            self._grid = Grid(
+                *self._size,
+                self.rows,
+                self.columns,
+                sequential=self.square_seq_grid,
+                custom={source: place for source, place in custom.items() if self._is_usable(source, place)},
+            )
             for source in self._sources:
                 self._grid.add(source)
             self._start_over()
+
+    def _is_usable(self, source: int, place: "Shares") -> bool:
+        """Whether a source's own tile lies in the picture; as with nvmultistreamtiler it lies in the grid otherwise."""
+        from sluice.elements.tiler_grid import reason_against
+
+        reason = reason_against(place)
+        if reason is not None:
+            self._tell_once(f"the tile {tuple(place)} of source {source} is not taken: {reason}; it lies in the grid")
+        return reason is None
+
+    def _tell_growth(self) -> None:
+        if self._grid is not None and self._grid.outgrown:
+            rows, columns = self._grid.shape
+            self._tell_once(
+                f"rows={self.rows} columns={self.columns} have no tile for source {max(self._grid.sources)}; the tiles "
+                f"are {rows} rows of {columns} now, as nvmultistreamtiler would have them"
+            )
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self.warn(text)
 
     def _add_source(self, source: int) -> None:
         self._sources.add(source)

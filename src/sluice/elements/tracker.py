@@ -12,25 +12,19 @@ from typing import TYPE_CHECKING, Any
 import gi
 
 gi.require_version("Gst", "1.0")
-from gi.repository import GLib, GObject, Gst
+from gi.repository import GObject, Gst
 
 from sluice.contract.structures import required_structure
 from sluice.elements import events
 from sluice.elements.base import InPlaceElement
+from sluice.elements.frame_caps import pad_template
 from sluice.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sluice.elements.tracker_frames import FrameTracking
 
-# Any memory and any format: only metadata is needed, and caps go through unchanged.
-CAPS = "video/x-raw(ANY)"
-
 # Frames without any embedding after which deepsort tells that it misses them.
 _PATIENCE = 100
-
-
-def _template(name: str, direction: Gst.PadDirection) -> Gst.PadTemplate:
-    return Gst.PadTemplate.new(name, direction, Gst.PadPresence.ALWAYS, Gst.Caps.from_string(CAPS))
 
 
 def _accepted(name: str, default: bool | int | str, why: str, kind: GObject.GType | type | None = None) -> Any:
@@ -69,7 +63,7 @@ class SluiceTracker(InPlaceElement):
         "Follows detected objects from frame to frame and writes their ids into the metadata",
         "The Sluice developers",
     )
-    __gsttemplates__ = (_template("sink", Gst.PadDirection.SINK), _template("src", Gst.PadDirection.SRC))
+    __gsttemplates__ = (pad_template("sink", Gst.PadDirection.SINK), pad_template("src", Gst.PadDirection.SRC))
 
     algorithm = GObject.Property(
         type=str,
@@ -230,7 +224,7 @@ class SluiceTracker(InPlaceElement):
         self._tracking = FrameTracking(streams, setup.settings, setup.policy, self._counters, lists)
         self._expects_embeddings = setup.settings.algorithm == "deepsort"
         if setup.notes:
-            self._warn("; ".join(setup.notes))
+            self.warn("; ".join(setup.notes))
 
     def stop(self) -> None:
         self._tracking = None
@@ -276,13 +270,9 @@ class SluiceTracker(InPlaceElement):
             tracking.streams.change(setup.settings)
             tracking.policy = setup.policy
         except ConfigurationError as error:
-            self._warn(f"nv-tracker-config-update is refused, tracking goes on as before: {error}")
+            self.warn(f"nv-tracker-config-update is refused, tracking goes on as before: {error}")
         else:
-            self._warn("; ".join(setup.notes))
-
-    def _warn(self, text: str) -> None:
-        warning = GLib.Error.new_literal(Gst.LibraryError.quark(), text, int(Gst.LibraryError.SETTINGS))
-        self.post_message(Gst.Message.new_warning(self, warning, ""))
+            self.warn("; ".join(setup.notes))
 
     def process(self, buffer: Gst.Buffer) -> bool:
         assert self._tracking is not None
@@ -291,7 +281,7 @@ class SluiceTracker(InPlaceElement):
         if self._expects_embeddings and counted.frames >= _PATIENCE:
             self._expects_embeddings = False
             if not counted.embeddings:
-                self._warn(
+                self.warn(
                     f"algorithm=deepsort: no object of {counted.frames} frames carries an embedding, so looks do not "
                     "count; put a sluiceinfer with a re-identification model (process-mode=2) before sluicetracker"
                 )
