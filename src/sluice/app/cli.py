@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from sluice import __version__
+from sluice.app.serve import commands
 from sluice.errors import SluiceError
 
 app = typer.Typer(
@@ -47,6 +48,11 @@ def _pairs(options: list[str]) -> dict[str, str]:
             _refuse(f"--model-option is {option!r}; right is KEY=VALUE, without ';', such as decoder=yolov8")
         pairs[key.strip()] = value.strip()
     return pairs
+
+
+app.command()(commands.serve)
+app.add_typer(commands.streams_app)
+app.add_typer(commands.models_app)
 
 
 @app.callback()
@@ -158,14 +164,6 @@ def env(
         _refuse(str(error))
     for name, value in variables.items():
         typer.echo(f"export {name}={shlex.quote(value)}")
-
-
-@app.command()
-def models() -> None:
-    """List the registered models, the runtimes and the decoders of network models."""
-    from sluice.app.catalogue import catalogue
-
-    typer.echo(catalogue())
 
 
 @app.command()

@@ -1,0 +1,137 @@
+"""What a configuration names is looked at before anything starts: files, models, trackers, brokers, addresses."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from sluice.analytics import read_config as read_analytics
+from sluice.app.serve.loading import Loaded
+from sluice.app.serve.marks import Location
+from sluice.app.serve.names import located_model, located_source
+from sluice.app.serve.schema import Config
+from sluice.app.sources import parse_sources
+from sluice.errors import SluiceError
+from sluice.messages.brokers import from_url, is_url
+from sluice.models.loading import load_model
+from sluice.tracking.algorithms import algorithm
+
+Faults = Iterator[tuple[Location, str]]
+
+
+def check(loaded: Loaded) -> None:
+    """Check what the schema cannot.
+
+    Raises:
+        FaultyConfigError: naming all that is wrong, with lines.
+    """
+    config, folder = loaded.config, loaded.file.path.parent
+    parts = (_streams(config, folder), _model(config, folder), _files(config, folder), _http(config, folder, loaded))
+    loaded.fail(fault for part in parts for fault in part)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen at can be reached from this machine only."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _tried(at: Location, work: Callable[[], object]) -> Faults:
+    """Give the error of a function as a fault."""
+    try:
+        work()
+    except SluiceError as error:
+        yield at, str(error)
+
+
+def _streams(config: Config, folder: Path) -> Faults:
+    first: dict[str, int] = {}
+    for index, stream in enumerate(config.streams):
+        if stream.name in first:
+            yield ("streams", index, "name"), f"is {stream.name!r}, as that of streams[{first[stream.name]}]"
+        first.setdefault(stream.name, index)
+        yield from check_source(("streams", index, "source"), located_source(stream.source, folder))
+
+
+def check_source(at: Location, source: str) -> Faults:
+    """Give what is wrong with a source."""
+    try:
+        found = parse_sources([source])
+    except SluiceError as error:
+        yield at, str(error)
+        return
+    if len(found) > 1:
+        yield at, f"names {len(found)} files; each stream has one source"
+
+
+def _model(config: Config, folder: Path) -> Faults:
+    model, limits = config.model, config.thresholds
+
+    def load() -> None:
+        load_model(
+            located_model(model.name, folder),
+            labels=None if model.labels is None else folder / model.labels,
+            runtime=model.runtime,
+            device=model.device,
+            confidence=limits.confidence,
+            iou=limits.iou,
+            classes=limits.classes,
+            options=model.options,
+        )
+
+    yield from _tried(("model", "name"), load)
+    if config.tracker.name != "none":
+        yield from _tried(("tracker", "name"), lambda: algorithm(config.tracker.name))
+
+
+def _files(config: Config, folder: Path) -> Faults:
+    if config.analytics is not None:
+        yield from _tried(("analytics",), lambda: read_analytics(folder / (config.analytics or "")))
+    messages = config.messages
+    if messages is not None and is_url(messages):
+        yield from _tried(("messages",), lambda: from_url(messages))
+    elif messages is not None and messages != "-":
+        yield from _writable(("messages",), folder / messages)
+    if config.state is not None:
+        yield from _writable(("state",), folder / config.state)
+    for key, directories in (("media", config.directories.media), ("models", config.directories.models)):
+        for index, directory in enumerate(directories):
+            if not (folder / directory.expanduser()).is_dir():
+                yield ("directories", key, index), f"is {str(directory)!r}, which is no directory"
+
+
+def _writable(at: Location, path: Path) -> Faults:
+    if path.is_dir():
+        yield at, f"is {str(path)!r}, which is a directory; name a file"
+    elif not path.parent.is_dir():
+        yield at, f"is {str(path)!r}; there is no directory {str(path.parent)!r}"
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        yield at, f"is {str(path)!r}, which cannot be written"
+
+
+def _http(config: Config, folder: Path, loaded: Loaded) -> Faults:
+    http = config.http
+    if http.token is None and not is_loopback(http.host):
+        yield (
+            ("http", "host"),
+            f"is {http.host!r}, which other machines can reach, and there is no http.token; set one, as "
+            "token: ${ENV:SLUICE_TOKEN}, or listen at 127.0.0.1",
+        )
+    rtsp = config.outputs.rtsp
+    if rtsp is not None and rtsp.user is None and not is_loopback(rtsp.address):
+        yield (
+            ("outputs", "rtsp", "address"),
+            f"is {rtsp.address!r}, which other machines can reach; set user and password, or listen at 127.0.0.1",
+        )
+    for key, file in () if http.tls is None else (("certificate", http.tls.certificate), ("key", http.tls.key)):
+        if not os.access(folder / file, os.R_OK):
+            yield ("http", "tls", key), f"is {str(file)!r}, which cannot be read"
+    for index, name in enumerate(http.references):
+        yield from _tried(("http", "references", index), partial(loaded.secrets.text, f"${{{name}}}"))

@@ -1,0 +1,91 @@
+"""A client of a running service, for the command line; the standard library's HTTP is enough for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from sluice.errors import ConfigurationError, SluiceError
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+_PATIENCE = 20.0  # seconds; the service answers within fifteen
+_LARGEST_ANSWER = 64 << 20
+
+
+class ServiceError(SluiceError):
+    """The service cannot be reached, or refuses."""
+
+
+class Client:
+    """Calls the REST API of one service."""
+
+    def __init__(self, url: str | None = None, token_file: Path | None = None) -> None:
+        """Call a service.
+
+        Args:
+            url: where it is; default: SLUICE_URL in the environment, else the address that a service has by default.
+            token_file: file with its token; default: SLUICE_TOKEN in the environment. Never an argument of a command,
+                which everybody on the machine can read.
+
+        Raises:
+            ConfigurationError: the URL is none, or the file cannot be read.
+        """
+        self._url = (url or os.environ.get("SLUICE_URL") or DEFAULT_URL).rstrip("/")
+        if urlsplit(self._url).scheme not in ("http", "https"):
+            raise ConfigurationError(f"the service's URL is {self._url!r}; right is {DEFAULT_URL}")
+        self._token = os.environ.get("SLUICE_TOKEN")
+        if token_file is not None:
+            try:
+                self._token = token_file.read_text(encoding="utf-8").strip()
+            except OSError as error:
+                raise ConfigurationError(f"{str(token_file)!r} cannot be read: {error.strerror}") from error
+
+    def streams(self) -> list[dict[str, Any]]:
+        """All streams."""
+        streams: list[dict[str, Any]] = self._call("GET", "/api/streams")["streams"]
+        return streams
+
+    def add(self, source: str, name: str, policy: dict[str, Any]) -> None:
+        """Add a stream."""
+        self._call("POST", "/api/streams", {"source": source, "name": name, "policy": policy})
+
+    def remove(self, name: str) -> None:
+        """Take a stream out."""
+        self._call("DELETE", f"/api/streams/{quote(name, safe='')}")
+
+    def restart(self, name: str) -> None:
+        """Open a stream anew."""
+        self._call("POST", f"/api/streams/{quote(name, safe='')}/restart")
+
+    def swap(self, model: str, policy: str) -> None:
+        """Have the model changed."""
+        self._call("POST", "/api/models/swap", {"model": model, "policy": policy})
+
+    def _call(self, method: str, path: str, body: object = None) -> Any:
+        request = urllib.request.Request(self._url + path, method=method)
+        if body is not None:
+            request.data = json.dumps(body).encode()
+            request.add_header("Content-Type", "application/json")
+        if self._token:
+            request.add_header("Authorization", f"Bearer {self._token}")
+        try:
+            with urllib.request.urlopen(request, timeout=_PATIENCE) as response:
+                content = response.read(_LARGEST_ANSWER)
+        except urllib.error.HTTPError as error:
+            raise ServiceError(_refusal(error)) from error
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise ServiceError(f"{self._url} does not answer: {reason}; is `sluice serve` running there?") from error
+        return json.loads(content) if content else None
+
+
+def _refusal(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(error.read(_LARGEST_ANSWER))["detail"])
+    except (ValueError, KeyError, TypeError):
+        return f"the service answers {error.code} {error.reason}"

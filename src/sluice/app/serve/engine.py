@@ -1,0 +1,68 @@
+"""What the service needs of the pipeline and of its outputs; `sluice.Pipeline` and `LiveOutputs` are made so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from sluice.app.streams import EventLog, StreamPolicy, StreamStatus
+
+
+class Engine(Protocol):
+    """A pipeline whose streams come and go. Every method may wait, and is called on threads that may."""
+
+    @property
+    def streams(self) -> Sequence[StreamStatus]:
+        """All streams that were not removed."""
+
+    @property
+    def events(self) -> EventLog:
+        """What happened."""
+
+    @property
+    def model(self) -> Mapping[str, Any]:
+        """The model's name, runtime and state."""
+
+    def add(self, source: str | Path, *, name: str | None = None, policy: StreamPolicy | None = None) -> str:
+        """Add a stream; return its name."""
+
+    def remove(self, name: str) -> None:
+        """Take a stream out."""
+
+    def restart(self, name: str) -> None:
+        """Open a stream anew."""
+
+    def update(self, name: str, policy: StreamPolicy) -> None:
+        """Change how a stream is treated."""
+
+    def swap_model(self, text: str, policy: str = "beside") -> None:
+        """Change the model."""
+
+    def set_thresholds(
+        self,
+        confidence: float | None = None,
+        iou: float | None = None,
+        classes: Sequence[int | str] | None = None,
+    ) -> None:
+        """Change which detections count."""
+
+
+class Pictures(Protocol):
+    """Live pictures of the streams, with what is drawn on them."""
+
+    @property
+    def webrtc_available(self) -> bool:
+        """Whether WebRTC can be used here."""
+
+    def snapshot(self, name: str) -> bytes | None:
+        """Return the newest picture of a stream as JPEG; None while there is none."""
+
+    def subscribe_mjpeg(self, name: str, callback: Callable[[bytes], None]) -> Callable[[], None]:
+        """Have each picture passed to a function that returns at once; return what ends it."""
+
+    def webrtc_answer(self, name: str, offer_sdp: str) -> tuple[str, str]:
+        """Begin a WebRTC session; return its id and the answer, with all candidates."""
+
+    def webrtc_close(self, session: str) -> None:
+        """End a session."""

@@ -1,0 +1,229 @@
+"""From a configuration file to a checked `Config`, or to all of its faults, each with its line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from sluice.app.serve.marks import Location, Marked, parse_yaml, read_yaml
+from sluice.app.serve.references import Secrets
+from sluice.app.serve.schema import NAME_PATTERN, SHORTEST_TOKEN, Config
+from sluice.errors import ConfigurationError
+
+_UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong in a configuration file.
+
+    Attributes:
+        line: where, counted from 1.
+        where: the key, such as ``streams[0].policy.fps``.
+        text: what is wrong and what would be right.
+    """
+
+    line: int
+    where: str
+    text: str
+
+
+class FaultyConfigError(ConfigurationError):
+    """A configuration file with faults; the message has one line for each.
+
+    Attributes:
+        faults: in the order of the file.
+    """
+
+    def __init__(self, path: Path, faults: Iterable[Fault]) -> None:
+        """Name every fault of a file."""
+        self.faults = sorted(faults, key=lambda fault: fault.line)
+        super().__init__(
+            "\n".join(f"{path}, line {fault.line}: {fault.where or 'the file'}: {fault.text}" for fault in self.faults)
+        )
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A configuration that was read.
+
+    Attributes:
+        config: with every reference resolved.
+        file: as written, with the lines.
+        secrets: what the references stand for.
+    """
+
+    config: Config
+    file: Marked
+    secrets: Secrets
+
+    def fail(self, faults: Iterable[tuple[Location, str]]) -> None:
+        """Raise FaultyConfigError if there is a fault; the locations are those of the file's values."""
+        found = [_fault(self.file, at, self.secrets.scrub(text)) for at, text in faults]
+        if found:
+            raise FaultyConfigError(self.file.path, found)
+
+
+def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Loaded:
+    """Read, resolve and check a configuration file; nothing that it names is opened.
+
+    Paths in the file start from its folder.
+
+    Raises:
+        ConfigurationError: the file cannot be read.
+        FaultyConfigError: it has faults; names all.
+    """
+    path = Path(path)
+    return _load(read_yaml(path), environment)
+
+
+def load_text(text: str, path: Path, environment: Mapping[str, str] | None = None) -> Loaded:
+    """As `load`, from a text; the path is for messages and relative names."""
+    return _load(parse_yaml(text, path), environment)
+
+
+def _load(file: Marked, environment: Mapping[str, str] | None) -> Loaded:
+    secrets = Secrets(file.path.parent, environment)
+    faults = list(file.faults)
+    unresolved: set[Location] = set()
+
+    def note(at: Location, text: str) -> None:
+        faults.append((at, text))
+        unresolved.add(at)
+
+    data = secrets.resolve(file.data, note)
+    config: Config | None = None
+    try:
+        config = Config.model_validate(data)
+    except ValidationError as error:
+        faults += [(at, text) for at, text in explain(error, Config, data) if at not in unresolved]
+    if faults or config is None:
+        raise FaultyConfigError(file.path, [_fault(file, at, secrets.scrub(text)) for at, text in faults])
+    if config.http.token is not None:
+        secrets.hide(config.http.token.get_secret_value())
+    return Loaded(config, file, secrets)
+
+
+def _fault(file: Marked, at: Location, text: str) -> Fault:
+    return Fault(file.line(at), shown(at), text)
+
+
+def shown(at: Location) -> str:
+    """Return a location as people write it: ``streams[0].policy.fps``."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in at).lstrip(".")
+
+
+# Pydantic's errors in our words
+
+
+def explain(error: ValidationError, top: Any, data: Any) -> list[tuple[Location, str]]:
+    """Return what is wrong with data, each with its location and what would be right.
+
+    Args:
+        error: what validating the data against `top` raised.
+        top: the model or dataclass.
+        data: the data.
+    """
+    found: dict[Location, list[str]] = {}
+    details = [(_location(item["loc"], data), item) for item in error.errors(include_url=False)]
+    # Where a value may be of several kinds, pydantic reports what is wrong for each: the one it came deepest in counts.
+    for at, item in details:
+        if any(len(other) > len(at) and other[: len(at)] == at for other, _ in details):
+            continue
+        text = _explanation(item, at, top)
+        if text not in found.setdefault(at, []):
+            found[at].append(text)
+    return [(at, "; or ".join(texts)) for at, texts in found.items()]
+
+
+def _location(loc: tuple[str | int, ...], data: Any) -> Location:
+    """Return a location in the data: without the names of the kinds that pydantic tried."""
+    at: list[str | int] = []
+    for index, part in enumerate(loc):
+        inside = (isinstance(data, dict) and part in data) or (isinstance(data, list) and isinstance(part, int))
+        if inside and isinstance(data, list) and not int(part) < len(data):
+            break
+        if inside:
+            at.append(part)
+            data = data[part]
+        elif index == len(loc) - 1 and isinstance(data, dict) and str(part).isidentifier():
+            at.append(part)  # a key that is missing
+    return tuple(at)
+
+
+def _explanation(item: ErrorDetails, at: Location, top: Any) -> str:
+    kind, context = item["type"], item.get("ctx", {})
+    if kind in _UNKNOWN_KEY:
+        return _unknown_key(str(at[-1]), sorted(_keys(top, at[:-1])))
+    if kind.startswith("missing"):
+        return "is missing"
+    given = item["input"]
+    if at[-1:] == ("token",) and kind == "too_short":
+        return f"is shorter than {SHORTEST_TOKEN} characters; `openssl rand -hex 24` makes a good one"
+    if kind == "literal_error":
+        return f"is {given!r}; it is {context['expected']}" + _nearest(str(given), context["expected"].split("'")[1::2])
+    if kind == "value_error":
+        return f"cannot be used: {context['error']}"
+    if kind == "string_pattern_mismatch" and context.get("pattern") == NAME_PATTERN:
+        return f"is {given!r}; a name has up to 64 letters, digits, '_', '-' and '.', and begins with a letter or digit"
+    if kind == "string_type" and isinstance(given, int | float | bool):
+        return f"is the {'truth value' if isinstance(given, bool) else 'number'} {given}; put a text in quotes"
+    if kind in ("model_type", "dataclass_type", "dict_type"):
+        return "is a single value; it is a group of keys: " + ", ".join(sorted(_keys(top, at)))
+    message = item["msg"].removeprefix("Input ").replace("<class 'pathlib.Path'>", "a file")
+    # What should be secret must not be shown because it is too short.
+    is_shown = at[-1:] != ("token",) and not isinstance(given, dict | list)
+    return f"is {given!r}; it {message}" if is_shown else message[0].lower() + message[1:]
+
+
+def _unknown_key(key: str, known: list[str]) -> str:
+    if not known:
+        return "is no key that is known here"
+    if nearest := difflib.get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=0.5):
+        return f"is no key; the nearest that is right is {nearest[0]!r} (of {', '.join(known)})"
+    return f"is no key; right are {', '.join(known)}"
+
+
+def _nearest(given: str, known: list[str]) -> str:
+    nearest = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
+    return f"; the nearest is {nearest[0]!r}" if nearest else ""
+
+
+def _keys(top: Any, at: Location) -> set[str]:
+    """Return the keys that are right at a location, of all kinds of value that are right there."""
+    kinds = _alternatives(top)
+    for part in at:
+        kinds = [inner for kind in kinds for inner in _inside(kind, part)]
+    return {name for kind in kinds for name in _fields(kind)}
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return {name: field.annotation for name, field in kind.model_fields.items()}
+    if is_dataclass(kind) and isinstance(kind, type):
+        hints = get_type_hints(kind)
+        return {field.name: hints[field.name] for field in fields(kind)}
+    return {}
+
+
+def _inside(kind: Any, part: str | int) -> list[Any]:
+    """Return the kinds of value that a key or an item may have."""
+    if isinstance(part, int):
+        return [inner for argument in get_args(kind)[:1] for inner in _alternatives(argument)]
+    known = _fields(kind)
+    return _alternatives(known[part]) if part in known else []
+
+
+def _alternatives(annotation: Any) -> list[Any]:
+    if get_origin(annotation) is Annotated:
+        return _alternatives(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return [inner for argument in get_args(annotation) for inner in _alternatives(argument)]
+    return [annotation]

@@ -1,0 +1,126 @@
+"""A YAML file as plain data, with the line of every key and list item.
+
+PyYAML's composed nodes carry the marks; its loaders throw them away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sluice.errors import ConfigurationError
+
+Location = tuple[str | int, ...]
+"""Keys and list indexes from the top of the file down to a value."""
+
+LARGEST_FILE = 1 << 20
+"""Bytes; far more than a thousand cameras need."""
+MOST_VALUES = 100_000
+"""Anchors that refer to one another can stand for more values than memory holds."""
+
+
+@dataclass
+class Marked:
+    """A file that was read.
+
+    Attributes:
+        path: the file.
+        data: what it holds.
+        lines: line of each key or list item, counted from 1.
+        faults: location and text of what is wrong with the YAML itself without keeping it from being read.
+    """
+
+    path: Path
+    data: Any
+    lines: dict[Location, int] = field(default_factory=dict)
+    faults: list[tuple[Location, str]] = field(default_factory=list)
+
+    def line(self, location: Location) -> int:
+        """Line of a value, or of the nearest value around it that the file has."""
+        while location and location not in self.lines:
+            location = location[:-1]
+        return self.lines.get(location, 1)
+
+
+def read_yaml(path: Path) -> Marked:
+    """Read a YAML file.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is no YAML; names the line.
+    """
+    try:
+        if not path.is_file():
+            raise ConfigurationError(f"{str(path)!r} is {'no file' if path.exists() else 'not there'}")
+        with path.open("rb") as file:
+            raw = file.read(LARGEST_FILE + 1)
+        text = raw.decode("utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path} is no UTF-8 text ({error.reason} at byte {error.start})") from error
+    if len(raw) > LARGEST_FILE:
+        raise ConfigurationError(f"{path} is larger than {LARGEST_FILE >> 10} KiB, which no configuration needs")
+    return parse_yaml(text, path)
+
+
+def parse_yaml(text: str, path: Path) -> Marked:
+    """Parse YAML text; the path is for messages. Raises as `read_yaml`."""
+    try:
+        loader = yaml.SafeLoader(text)
+        root = loader.get_single_node()
+        marked = Marked(path, None)
+        marked.data = _Reading(loader, marked).value(root, ()) if root is not None else {}
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigurationError(f"{path}, line {line}: no YAML: {error.problem or error.context}") from error
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
+    except RecursionError:
+        raise ConfigurationError(f"{path}: lists and mappings are nested without end or too deeply") from None
+    return marked
+
+
+class _Reading:
+    """One pass over the nodes of a file."""
+
+    def __init__(self, loader: yaml.SafeLoader, marked: Marked) -> None:
+        self._loader = loader
+        self._marked = marked
+        self._values = 0
+
+    def value(self, node: yaml.Node, at: Location) -> Any:
+        """Return a node's value and note the lines of what is in it."""
+        self._values += 1
+        if self._values > MOST_VALUES:
+            raise ConfigurationError(f"{self._marked.path}: more than {MOST_VALUES} values, by anchors or otherwise")
+        self._marked.lines.setdefault(at, node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, at)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, (*at, index)) for index, item in enumerate(node.value)]
+        try:
+            return self._loader.construct_object(node)
+        except ValueError as error:  # such as the date 2026-02-31
+            self._marked.faults.append((at, f"cannot be read: {error}; put it in quotes if it is a text"))
+            return None
+
+    def _mapping(self, node: yaml.MappingNode, at: Location) -> dict[str | int, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a plain name", key.start_mark)
+            if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
+                line = key.start_mark.line + 1
+                self._marked.faults.append((at, f"has the key {key.value!r} twice, again in line {line}; keep one"))
+            seen.add(key.value)
+        self._loader.flatten_mapping(node)  # `<<: *defaults`
+        found: dict[str | int, Any] = {}
+        for key, value in node.value:
+            inner = (*at, str(key.value))
+            found.pop(str(key.value), None)
+            self._marked.lines[inner] = key.start_mark.line + 1
+            found[str(key.value)] = self.value(value, inner)
+        return found

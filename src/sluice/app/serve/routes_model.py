@@ -1,0 +1,50 @@
+"""``/api/models`` and ``/api/thresholds``: what is executed, and which of its results count."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from sluice.app.serve.bodies import Accepted, Model, Models, Swap, ThresholdChange
+from sluice.app.serve.context import Context, errors
+from sluice.app.serve.schema import Thresholds
+from sluice.app.serve.service import Service
+
+_MODEL = "the model"
+
+
+def router(context: Context) -> APIRouter:
+    """Return the routes."""
+    api = APIRouter(prefix="/api", tags=["model"])
+
+    @api.get("/models", responses=errors())
+    async def list_models() -> Models:
+        """The model that is executed, and those that may be swapped to."""
+
+        def read(service: Service) -> Models:
+            current = {key: context.scrub(str(value)) for key, value in service.engine.model.items()}
+            return Models(current=Model(**current), available=service.models())
+
+        return await context.read(read)
+
+    @api.post("/models/swap", status_code=202, responses=errors(400, 409, 413, 422))
+    async def swap_model(body: Swap) -> Accepted:
+        """Change the model while the streams go on. Whether the new one works is said by an event."""
+        await context.change(lambda service: service.swap(body.model, body.policy), _MODEL)
+        return Accepted()
+
+    @api.get("/thresholds", responses=errors())
+    async def get_thresholds() -> Thresholds:
+        """Which detections count."""
+        return await context.read(lambda service: service.thresholds())
+
+    @api.patch("/thresholds", responses=errors(400, 409, 413, 422))
+    async def change_thresholds(body: ThresholdChange) -> Thresholds:
+        """Change some of them; those not named stay."""
+
+        def change(service: Service) -> Thresholds:
+            given = {name: getattr(body, name) for name in body.model_fields_set}
+            return service.set_thresholds(service.thresholds().model_copy(update=given))
+
+        return await context.change(change, _MODEL)
+
+    return api

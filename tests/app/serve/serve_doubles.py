@@ -1,0 +1,142 @@
+"""An engine without GStreamer for tests of the service, with the behaviour that `sluice.app.serve.engine` describes."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from sluice.app.sources import redact
+from sluice.app.streams import EventLog, StreamPolicy, StreamState, StreamStatus
+from sluice.errors import ConfigurationError
+
+
+class FakeEngine:
+    """Streams that play at once; one whose source holds "dead" is lost, one with "stuck" hangs when it is touched."""
+
+    def __init__(self) -> None:
+        self.events = EventLog(time.time)
+        self.model = {"name": "none", "runtime": "none", "state": "ready"}
+        self.sources: dict[str, str] = {}
+        self.policies: dict[str, StreamPolicy] = {}
+        self.restarts: list[str] = []
+        self.thresholds: dict[str, Any] = {}
+        self.release = threading.Event()
+        self._statuses: dict[str, StreamStatus] = {}
+        self._numbers = itertools.count()
+
+    @property
+    def streams(self) -> list[StreamStatus]:
+        return [dataclasses.replace(s, frames_in=s.frames_in + 1) for s in list(self._statuses.values())]
+
+    def add(self, source: str | Path, *, name: str | None = None, policy: StreamPolicy | None = None) -> str:
+        assert name is not None
+        if name in self._statuses:
+            raise ConfigurationError(f"there is a stream {name!r} already")
+        if str(source).startswith("wrong:"):
+            raise ConfigurationError(f"source {source!r} has an unknown scheme")
+        dead = "dead" in str(source)
+        state = StreamState.LOST if dead else StreamState.PLAYING
+        self.sources[name] = str(source)
+        self.policies[name] = policy or StreamPolicy()
+        self._statuses[name] = StreamStatus(
+            name, next(self._numbers), redact(str(source)), True, state, time.time(), fps=0.0 if dead else 25.0
+        )
+        self.events.add("stream-added", name, f"{name} was added: {source}", source=str(source))
+        return name
+
+    def remove(self, name: str) -> None:
+        self._wait(name)
+        del self._statuses[name]
+
+    def restart(self, name: str) -> None:
+        self._wait(name)
+        self.restarts.append(name)
+
+    def update(self, name: str, policy: StreamPolicy) -> None:
+        self.policies[name] = policy
+
+    def swap_model(self, text: str, policy: str = "beside") -> None:
+        self.model = {"name": text, "runtime": "python", "state": "ready"}
+        self.events.add("model-swapped", None, f"the model is {text} now", policy=policy)
+
+    def set_thresholds(
+        self,
+        confidence: float | None = None,
+        iou: float | None = None,
+        classes: Sequence[int | str] | None = None,
+    ) -> None:
+        self.thresholds = {"confidence": confidence, "iou": iou, "classes": classes}
+
+    def _wait(self, name: str) -> None:
+        if "stuck" in self.sources[name]:
+            self.release.wait(60)
+
+
+class FakePictures:
+    """Gives a new picture every 20 ms to everybody who subscribed, and counts how long that takes."""
+
+    webrtc_available = False
+
+    def __init__(self) -> None:
+        self.subscribers: dict[str, list[Callable[[bytes], None]]] = {}
+        self.slowest = 0.0
+        self.made = 0
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._make, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(5)
+
+    def snapshot(self, name: str) -> bytes | None:
+        return None if name == "dark" else self._jpeg()
+
+    def subscribe_mjpeg(self, name: str, callback: Callable[[bytes], None]) -> Callable[[], None]:
+        if name == "gone":
+            raise ConfigurationError("there is no stream 'gone'")
+        with self._lock:
+            self.subscribers.setdefault(name, []).append(callback)
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self.subscribers[name].remove(callback)
+
+        return unsubscribe
+
+    def webrtc_answer(self, name: str, offer_sdp: str) -> tuple[str, str]:
+        if not offer_sdp.startswith("v=0"):
+            raise ConfigurationError("this is no SDP offer")
+        return "session-1", "v=0\r\n"
+
+    def webrtc_close(self, session: str) -> None:
+        if session != "session-1":
+            raise ConfigurationError(f"there is no session {session!r}")
+
+    def watched(self, name: str) -> int:
+        with self._lock:
+            return len(self.subscribers.get(name, []))
+
+    def _jpeg(self) -> bytes:
+        picture = np.full((48, 64, 3), self.made % 256, np.uint8)
+        return cv2.imencode(".jpg", picture)[1].tobytes()
+
+    def _make(self) -> None:
+        while not self._stop.wait(0.02):
+            self.made += 1
+            jpeg = self._jpeg()
+            with self._lock:
+                callbacks = [callback for found in self.subscribers.values() for callback in found]
+            begun = time.monotonic()
+            for callback in callbacks:
+                callback(jpeg)
+            self.slowest = max(self.slowest, time.monotonic() - begun)

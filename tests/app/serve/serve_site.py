@@ -1,0 +1,54 @@
+"""A running service as tests see it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from serve_doubles import FakeEngine, FakePictures
+
+from sluice.app.serve.context import Context
+from sluice.app.serve.service import Service
+
+
+@dataclass
+class Site:
+    """A running service.
+
+    Attributes:
+        url: where it is.
+        engine: the double of the pipeline.
+        pictures: the double of its outputs.
+        context: the application's.
+        folder: where its configuration and state lie.
+    """
+
+    url: str
+    engine: FakeEngine
+    pictures: FakePictures
+    context: Context
+    folder: Path
+
+    @property
+    def service(self) -> Service:
+        assert self.context.service is not None
+        return self.context.service
+
+    def client(self, token: str | None = None, **headers: str) -> httpx.Client:
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        return httpx.Client(base_url=self.url, headers=headers, timeout=20)
+
+
+StartSite = Callable[..., Site]
+
+
+def until(condition: Callable[[], object], seconds: float = 10) -> None:
+    """Wait for something to become true, and fail if it does not."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)

@@ -1,0 +1,209 @@
+"""The configuration file: every fault named with its line and what would be right, all at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from sluice.app.cli import app
+from sluice.app.serve.checking import check, is_loopback
+from sluice.app.serve.loading import FaultyConfigError, load_text
+from sluice.errors import ConfigurationError
+
+WRONG = """\
+streams:
+  - source: rtsp://viewer:${ENV:LOBBY}@cam/1
+    name: lobby
+    polcy: {fps: 3}
+  - sorce: test:ball
+    name: "x y"
+    policy:
+      delivery: freshes
+      retry: {firts: 2}
+  - name: 7
+    source: ${ENV:NOPE}
+    policy: 5
+  - {source: a, name: n, policy: {fps: 0}}
+model: people
+thresholds: {confidence: 1.5, clases: [person]}
+http:
+  port: 99999
+  token: short
+  hots: 0.0.0.0
+outputs: {record: {folder: out, segment_second: 3}, hls: {folder: x, segment_seconds: 0}}
+tracker: {name: bytetrack, name: sort}
+nonsense: 1
+"""
+
+
+def faults(text: str, folder: Path, environment: dict[str, str] | None = None) -> dict[str, tuple[int, str]]:
+    """What is wrong with a configuration, by key: line and text."""
+    try:
+        check(load_text(text, folder / "sluice.yaml", environment or {}))
+    except FaultyConfigError as error:
+        return {fault.where: (fault.line, fault.text) for fault in error.faults}
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("where", "line", "said"),
+    [
+        ("streams[0].polcy", 4, "the nearest that is right is 'policy'"),
+        ("streams[1].source", 5, "is missing"),
+        ("streams[1].sorce", 5, "the nearest that is right is 'source'"),
+        ("streams[1].name", 6, "'x y'; a name has up to 64 letters"),
+        ("streams[1].policy.delivery", 8, "it is 'auto', 'every' or 'freshest'; the nearest is 'freshest'"),
+        ("streams[1].policy.retry.firts", 9, "the nearest that is right is 'first'"),
+        ("streams[2].name", 10, "put a text in quotes"),
+        ("streams[2].source", 11, "the environment variable NOPE is not set"),
+        ("streams[2].policy", 12, "it is a group of keys: connect_seconds"),
+        ("streams[3].policy", 13, "fps is 0"),
+        ("model", 14, "it is a group of keys: batch_size"),
+        ("thresholds.confidence", 15, "less than or equal to 1"),
+        ("thresholds.clases", 15, "the nearest that is right is 'classes'"),
+        ("http.port", 17, "less than or equal to 65535"),
+        ("http.token", 18, "shorter than 16 characters"),
+        ("http.hots", 19, "the nearest that is right is 'host'"),
+        ("outputs.record.segment_second", 20, "the nearest that is right is 'segment_seconds'"),
+        ("tracker", 21, "the key 'name' twice"),
+        ("nonsense", 22, "right are analytics, directories"),
+    ],
+)
+def test_every_wrong_key_is_named_with_its_line_and_the_nearest_right_one(
+    tmp_path: Path, where: str, line: int, said: str
+) -> None:
+    found = faults(WRONG, tmp_path, {"LOBBY": "p@ss"})
+    assert where in found
+    assert found[where][0] == line
+    assert said in found[where][1]
+
+
+def test_nothing_is_reported_that_is_not_wrong_and_no_value_of_a_secret(tmp_path: Path) -> None:
+    text = "streams: [{name: a, source: '${ENV:URL}', fps: 3}]\nhttp: {token: '${ENV:SHORT}'}"
+    with pytest.raises(FaultyConfigError) as caught:
+        load_text(text, tmp_path / "a.yaml", {"URL": "rtsp://u:hunter22@cam", "SHORT": "tooshort"})
+    assert [fault.where for fault in caught.value.faults] == ["streams[0].fps", "http.token"]
+    assert "hunter22" not in str(caught.value)
+    assert "tooshort" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "said"),
+    [
+        ("streams: [{name: a, source: 'test:ball'}, {name: a, source: 'test:snow'}]", "streams[1].name", "streams[0]"),
+        ("streams: [{name: a, source: nowhere.mp4}]", "streams[0].source", "there is no file"),
+        ("streams: [{name: a, source: 'gopher://x'}]", "streams[0].source", "unknown scheme 'gopher'"),
+        ("model: {name: poeple}", "model.name", "people"),
+        ("model: {name: people, options: {hit: 1}}", "model.name", "hit"),
+        ("tracker: {name: bytetrak}", "tracker.name", "bytetrack"),
+        ("analytics: missing.txt", "analytics", "missing.txt"),
+        ("messages: 'kafka://'", "messages", "kafka"),
+        ("messages: nowhere/out.jsonl", "messages", "there is no directory"),
+        ("state: nowhere/state.json", "state", "there is no directory"),
+        ("directories: {media: [nowhere]}", "directories.media[0]", "is no directory"),
+        ("http: {host: 0.0.0.0}", "http.host", "there is no http.token"),
+        ("http: {host: '::'}", "http.host", "there is no http.token"),
+        ("http: {tls: {certificate: a.pem, key: b.pem}}", "http.tls.key", "cannot be read"),
+        ("http: {references: ['ENV:UNSET']}", "http.references[0]", "UNSET is not set"),
+        ("outputs: {rtsp: {address: 0.0.0.0}}", "outputs.rtsp.address", "user and password"),
+    ],
+)
+def test_what_the_file_names_is_looked_at(tmp_path: Path, text: str, where: str, said: str) -> None:
+    found = faults(text, tmp_path)
+    assert list(found) == [where] if "tls" not in text else where in found
+    assert said in found[where][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [", "line 1"),
+        ("a: &x [*x]", "without end"),
+        ("[1]\n---\n[2]", "line 2"),
+        ("? [a]\n: 1", "a key must be a plain name"),
+        ("a: !!python/object:os.system {}", "line 1"),
+        ("- 1", "group of keys"),
+    ],
+)
+def test_what_is_no_configuration_at_all_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        load_text(text, tmp_path / "a.yaml")
+
+
+def test_anchors_that_stand_for_too_much_are_refused(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    with pytest.raises(ConfigurationError, match="more than 100000 values"):
+        load_text("\n".join(lines), tmp_path / "a.yaml")
+
+
+def test_anchors_and_merges_serve_for_what_cameras_share(tmp_path: Path) -> None:
+    text = """
+streams:
+  - {name: a, source: 'test:ball', policy: &slow {fps: 5, latency_ms: 500}}
+  - {name: b, source: 'test:snow', policy: {<<: *slow, loop: true}}
+"""
+    first, second = load_text(text, tmp_path / "a.yaml").config.streams
+    assert (first.policy.fps, second.policy.fps, second.policy.latency_ms, second.policy.loop) == (5, 5, 500, True)
+
+
+def test_references_are_variables_and_files_and_escape_what_a_url_needs(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("p@ss/w:o#rd\n")
+    text = """
+streams:
+  - {name: a, source: 'rtsp://u:${FILE:password}@cam/1?x=$${kept}'}
+  - {name: b, source: '${ENV:WHOLE}'}
+http: {port: '${ENV:PORT}', token: '${FILE:password}-and-more'}
+"""
+    loaded = load_text(text, tmp_path / "a.yaml", {"WHOLE": "rtsp://u:secret@cam/2", "PORT": "8123"})
+    assert loaded.config.streams[0].source == "rtsp://u:p%40ss%2Fw:o%23rd@cam/1?x=${kept}"
+    assert loaded.config.streams[1].source == "rtsp://u:secret@cam/2"
+    assert loaded.config.http.port == 8123
+    assert loaded.secrets.scrub("p@ss/w:o#rd rtsp://u:secret@cam/2 cam") == "*** rtsp://cam/2 cam"
+    assert "p@ss" not in repr(loaded.config.http)
+
+
+@pytest.mark.parametrize(
+    "text", ["${ENV:UNSET}", "${FILE:missing}", "${FILE:.}", "${SECRET}", "${ENV:}", "${ENV:A", "$${ ${"]
+)
+def test_a_reference_that_leads_nowhere_is_named(tmp_path: Path, text: str) -> None:
+    found = faults(f"messages: '{text}'", tmp_path)
+    assert list(found) == ["messages"]
+
+
+@pytest.mark.parametrize(
+    ("host", "only_here"),
+    [("127.0.0.1", True), ("127.8.8.8", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False),
+     ("192.0.2.1", False), ("cams.example", False), ("", False)],
+)  # fmt: skip
+def test_which_addresses_other_machines_reach(host: str, only_here: bool) -> None:
+    assert is_loopback(host) is only_here
+
+
+def test_the_command_checks_and_says_all(tmp_path: Path) -> None:
+    path = tmp_path / "sluice.yaml"
+    path.write_text(WRONG)
+    wrong = CliRunner().invoke(app, ["serve", str(path), "--check"])
+    assert wrong.exit_code == 2
+    assert "line 4: streams[0].polcy" in wrong.output
+    assert "line 22: nonsense" in wrong.output
+    path.write_text("streams: [{name: a, source: 'test:ball?live=1'}]")
+    right = CliRunner().invoke(app, ["serve", str(path), "--check"])
+    assert right.exit_code == 0
+    assert "no fault found; 1 streams" in right.output
+    assert CliRunner().invoke(app, ["serve", str(tmp_path / "missing.yaml")]).exit_code == 2
+    assert CliRunner().invoke(app, ["serve"]).exit_code == 2
+
+
+@pytest.mark.parametrize("path", sorted(Path(__file__).parents[3].glob("examples/serve/*.yaml")), ids=lambda p: p.name)
+def test_the_examples_are_as_the_schema_says(path: Path) -> None:
+    schema = json.loads(CliRunner().invoke(app, ["serve", "--schema"]).output)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(yaml.safe_load(path.read_text()), schema)
+    environment = {"SLUICE_TOKEN": "t" * 24, "ENTRANCE_PASSWORD": "secret"}
+    load_text(path.read_text(), path, environment)
