@@ -1,12 +1,12 @@
 """Sluice beside what people would pick instead: the same clips and network, one machine, one run.
 
-    scripts/setup-peers            # each peer into an environment of its own (several GB)
+    scripts/setup-peers            # each peer into an environment of its own
     python bench/peers/run.py MODEL.onnx 480p=CLIP.mp4 1080p=CLIP.mp4 --streams 1 2 4 8 --repeats 3
 
 Every combination of clip and number of streams is measured for all programs in turn, the order rotated with each
-repeat. A program is a process of its own; it says when each frame's tracked objects were known (clock.py). Written
-into docs/benchmarks/ are results.json, table.md and a plot. The network must be one that all programs read: a YOLOv8 or YOLO11
-export, 256 pixels.
+repeat. A program is a process of its own; it says when each frame's tracked objects were known (clock.py).
+results.json, table.md and a plot are written into docs/benchmarks/. The network must be one that all programs read: a
+YOLOv8 or YOLO11 export, 256 pixels.
 """
 
 from __future__ import annotations
