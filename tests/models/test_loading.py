@@ -171,7 +171,7 @@ def test_settings_reach_the_network(data):
     model.load()
     network = model.target
     assert (network.confidence, network.iou, network.head.decoder) == (0.4, 0.3, "yolox")
-    assert network._preprocessor.spec.pad == 0
+    assert network._inputs[0].preprocessor.spec.pad == 0
     assert model.labels[5] == "bus"
     assert len(model.infer(frames())) == 1
     with pytest.raises(ModelError, match="has no class 'persn'; did you mean 'person'"):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import threading
+import time
+import weakref
 from types import SimpleNamespace
 
 import cv2
@@ -30,6 +35,7 @@ THRESHOLDS = {
     "yolov8n_seg_320_coco80_int8_qdq.onnx": 0.3,
 }
 PICTURES = ("bus.jpg", "zidane.jpg")
+FRAMES_OF_A_CLIP = 12
 
 
 def frame_of(surface, number=0):
@@ -68,10 +74,12 @@ def matches(expected, found):
 def pairs_of_frames(data):
     """Frames in YUV, each with the same frame as a full-size RGB picture: two pictures and frames of three clips."""
     pictures = [cv2.imread(str(data / "models/images" / name)) for name in PICTURES]
-    for clip, numbers in (("vtest_pets09_h264_b3", (0, 3, 6)), ("mmtracking_demo", (0, 3)), ("Retail02_first7s", (6,))):
+    for clip in ("vtest_pets09_h264_b3", "mmtracking_demo", "Retail02_first7s"):
         capture = cv2.VideoCapture(str(data / f"videos/{clip}.mp4"))
-        frames = [capture.read()[1] for _ in range(7)]
-        pictures += [frames[number] for number in numbers]
+        frames = []
+        while (frame := capture.read()[1]) is not None:
+            frames.append(frame)
+        pictures += frames[:: max(1, len(frames) // FRAMES_OF_A_CLIP)][:FRAMES_OF_A_CLIP]
     result = []
     for picture in pictures:
         rgb = cv2.cvtColor(picture, cv2.COLOR_BGR2RGB)
@@ -87,16 +95,37 @@ def agreement(model, pairs):
     return np.array([pair for part in found for pair in part])
 
 
-@pytest.mark.parametrize("name", ["yolox_nano_416x416.onnx", "nanodet_m_320.onnx"])
-def test_yuv_frames_give_the_boxes_of_the_rgb_path(data, name, pairs_of_frames):
-    """At least 97 % of boxes overlap by 0.95, and at least 99 % of scores lie within 0.02.
+def disturbed(pairs, spec, share):
+    """The second frame of each pair at the network's size, beside it with this share of its values 1 up or down."""
+    rng = np.random.default_rng(0)
+    result = []
+    for _, frame in pairs:
+        box = Letterbox.fit((frame.width, frame.height), (spec.width, spec.height), spec.fit)
+        small = shrink(frame.surface, (box.width, box.height), "RGB", INTERPOLATION[spec.interpolation])
+        change = rng.choice((-1, 1), small.shape) * (rng.random(small.shape) < share)
+        noisy = np.clip(small + change, 0, 255).astype(np.uint8)
+        result.append(tuple(frame_of(ArraySurface([p], "RGB", box.width, box.height)) for p in (noisy, small)))
+    return result
 
-    The boxes' limit is lower because among about a hundred boxes one whose two best anchors change places is 1 %.
+
+def test_yuv_frames_give_the_boxes_of_the_rgb_path(data, pairs_of_frames):
+    """At least 99 % of all boxes of the float models overlap by 0.95, and 99 % of scores lie within 0.02.
+
+    What moves is what moves when a fifth of the picture's values change by 1 of 255, which is how far the two ways'
+    roundings are apart: two anchors of one object change places. NanoDet has a little more of that than YOLOX.
     """
-    moved = agreement(open_model(data / "models" / name, confidence=THRESHOLDS[name]), pairs_of_frames)
-    assert len(moved) > 80
-    assert (moved[:, 0] >= 0.95).mean() >= 0.97
-    assert (moved[:, 1] <= 0.02).mean() >= 0.99
+    moved = {}
+    for name, least in (("yolox_nano_416x416.onnx", 0.99), ("nanodet_m_320.onnx", 0.98)):
+        model = open_model(data / "models" / name, confidence=THRESHOLDS[name])
+        moved[name] = agreement(model, pairs_of_frames)
+        assert len(moved[name]) > 300
+        same = (moved[name][:, 0] >= 0.95).mean()
+        noise_moves = agreement(model, disturbed(pairs_of_frames, model.head.preprocessing, 0.2))
+        assert same >= least, name
+        assert same >= (noise_moves[:, 0] >= 0.95).mean() - 0.005, name
+    together = np.concatenate(list(moved.values()))
+    assert (together[:, 0] >= 0.95).mean() >= 0.99
+    assert (together[:, 1] <= 0.02).mean() >= 0.99
 
 
 @pytest.mark.parametrize("name", list(THRESHOLDS)[2:])
@@ -107,16 +136,9 @@ def test_models_that_jump_at_one_level_of_noise_move_no_more_than_from_that(data
     from YUV may move as many, and 5 % for chance.
     """
     model = open_model(data / "models" / name, confidence=THRESHOLDS[name])
-    direct = agreement(model, pairs_of_frames[::3])
-    rng = np.random.default_rng(0)
-    spec = model.head.preprocessing
-    disturbed = []
-    for _, frame in pairs_of_frames[::3]:
-        box = Letterbox.fit((frame.width, frame.height), (spec.width, spec.height), spec.fit)
-        small = shrink(frame.surface, (box.width, box.height), "RGB", INTERPOLATION[spec.interpolation])
-        noisy = np.clip(small.astype(int) + rng.integers(-1, 2, small.shape), 0, 255).astype(np.uint8)
-        disturbed.append(tuple(frame_of(ArraySurface([p], "RGB", box.width, box.height)) for p in (noisy, small)))
-    noise_moves = agreement(model, disturbed)
+    pairs = pairs_of_frames[::6]
+    direct = agreement(model, pairs)
+    noise_moves = agreement(model, disturbed(pairs, model.head.preprocessing, 2 / 3))
     assert (noise_moves[:, 0] < 0.95).any()
     assert (direct[:, 0] >= 0.95).mean() >= (noise_moves[:, 0] >= 0.95).mean() - 0.05
 
@@ -263,7 +285,7 @@ def test_outputs_that_hold_fewer_frames_than_went_in_are_refused(tmp_path):
     frame = frame_of(noise("RGB", 32, 32))
     assert len(model.infer([frame])) == 1
     with pytest.raises(ModelError, match=r"one.onnx: the outputs output0 \[1, .* for frame 1 of the batch"):
-        model.infer([frame, frame])
+        model.infer([frame] * 4)
 
 
 def test_a_run_that_fails_names_the_file(tmp_path):
@@ -325,3 +347,18 @@ def test_without_triton_frames_in_gpu_memory_are_refused_with_what_is_missing(ne
 def test_batch_sizes_to_prepare_are_checked(tmp_path, value):
     with pytest.raises(ConfigurationError, match="prepare is"):
         NetworkModel(brightness_detector(tmp_path / "net.onnx"), prepare=value)
+
+
+def test_a_model_that_nobody_closes_is_freed_with_its_threads(tmp_path):
+    before = threading.active_count()
+    model = open_model(brightness_detector(tmp_path / "m.onnx"))
+    assert len(model.infer([frame_of(noise("RGB", 8, 8))] * 3)) == 3
+    assert threading.active_count() == before + (2 if len(os.sched_getaffinity(0)) > 1 else 0)
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+    end = time.monotonic() + 10
+    while threading.active_count() > before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert threading.active_count() == before

@@ -179,7 +179,7 @@ def call_model(
 
 
 class BegunCall(Unfinished):
-    """A call that a GPU works on: the batch keeps its pixels until the results are there."""
+    """A call that a GPU or other threads work on: the batch keeps its pixels until the results are there."""
 
     def __init__(
         self,
@@ -195,6 +195,10 @@ class BegunCall(Unfinished):
 
     def ready(self) -> bool:
         return self._begun.ready()
+
+    def notify(self, wake: Callable[[], None]) -> bool:
+        notify = getattr(self._begun, "notify", None)
+        return notify is not None and bool(notify(wake))
 
     def finish(self) -> Results:
         """Take the results; a failed call is repeated frame by frame, as in `call_model`."""

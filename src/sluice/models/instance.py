@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 log = logging.getLogger("sluice.models")
 
@@ -29,7 +29,7 @@ STOP_GRACE = 0.5
 #: How many calls may have been begun and not finished, where a model can do that.
 MOST_BEGUN = 8
 
-#: Seconds between two looks at whether a begun call is ready, while no other call comes.
+#: Seconds between two looks at whether a begun call is ready that does not notify, while no other call comes.
 POLL_INTERVAL = 0.0002
 
 
@@ -43,6 +43,22 @@ class Unfinished:
     def finish(self) -> Any:
         """The call's result; may wait."""
         raise NotImplementedError
+
+    def notify(self, wake: Callable[[], None]) -> bool:  # noqa: ARG002 - for overriding methods
+        """Have ``wake()`` called once `ready` may have become true, by any thread; False where nobody will call it."""
+        return False
+
+
+class _Begun(NamedTuple):
+    """A call that was begun: its future, and whether it tells when it is ready."""
+
+    future: "Future[Any]"
+    call: Unfinished
+    notifies: bool
+
+
+_Call = tuple["Future[Any]", Callable[[Any], Any]]
+_LOOK_AGAIN: _Call = (Future(), lambda _: None)  # in place of a call: a begun one may be ready
 
 
 class LoadedModel(Protocol):
@@ -110,7 +126,7 @@ class ModelInstance:
     def __init__(self, definition: ModelDefinition, open_model: Callable[[ModelDefinition], Any]) -> None:
         self.definition = definition
         self._open_model = open_model
-        self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[Any], Any]] | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._loaded: Future[Any] = Future()
         self._busy_since: float | None = None
         self._lock = threading.Lock()  # nothing is queued behind the order to end
@@ -222,34 +238,40 @@ class ModelInstance:
 
     def _serve(self, model: Any) -> None:
         """Make the queued calls until the order to end comes, then finish those that were begun."""
-        begun: deque[tuple[Future[Any], Unfinished]] = deque()
+        begun: deque[_Begun] = deque()
         while (item := self._next_call(begun)) is not None:
             future, call = item
             if future.set_running_or_notify_cancel():
                 self._busy_since = time.monotonic()
                 result = _complete(future, lambda call=call: call(model))  # type: ignore[misc]
                 if result is not None:
-                    begun.append((future, result))
+                    begun.append(_Begun(future, result, result.notify(self._look_again)))
                 del result
                 self._busy_since = None
             # Waiting for the next call must not keep this call's frames, and with them a decoder's buffers, alive.
             del item, future, call
         while begun:
-            self._finish(*begun.popleft())
+            self._finish(begun.popleft())
 
-    def _next_call(self, begun: "deque[tuple[Future[Any], Unfinished]]") -> Any:
+    def _next_call(self, begun: "deque[_Begun]") -> "_Call | None":
         """Wait for the next call or the order to end, and finish meanwhile the begun ones that are ready."""
-        while begun:
-            if begun[0][1].ready() or len(begun) >= MOST_BEGUN:
-                self._finish(*begun.popleft())
+        while True:
+            if begun and (begun[0].call.ready() or len(begun) >= MOST_BEGUN):
+                self._finish(begun.popleft())
                 continue
-            with contextlib.suppress(queue.Empty):
-                return self._calls.get(timeout=POLL_INTERVAL)
-        return self._calls.get()
+            try:
+                item = self._calls.get(timeout=None if not begun or begun[0].notifies else POLL_INTERVAL)
+            except queue.Empty:
+                continue
+            if item is not _LOOK_AGAIN:
+                return item
 
-    def _finish(self, future: "Future[Any]", unfinished: "Unfinished") -> None:
+    def _look_again(self) -> None:
+        self._calls.put(_LOOK_AGAIN)
+
+    def _finish(self, begun: "_Begun") -> None:
         self._busy_since = time.monotonic()
-        _complete(future, unfinished.finish)
+        _complete(begun.future, begun.call.finish)
         self._busy_since = None
 
 

@@ -29,7 +29,7 @@ class Model(Protocol):
         warm_up(): runs what makes the first call slow; called once, after `load`.
         close(): frees what `load` took; called once, after the last call.
         begin(frames): begins what ``infer`` does and returns a `Begun`, or None where it cannot; so the next batch can
-            be begun while a GPU works on this one.
+            be begun while a GPU, or other threads, work on this one.
 
     All of them are called on one thread, the model's own.
     """
@@ -40,7 +40,10 @@ class Model(Protocol):
 
 
 class Begun(Protocol):
-    """Frames that a GPU works on. They keep their pixels until `finish` has returned.
+    """Frames that are worked on. They keep their pixels until `finish` has returned.
+
+    It may have a method ``notify(wake)``, which has ``wake()`` called by any thread once `ready` may have become true
+    and returns True; without one, or where it returns False, `ready` is asked again and again.
 
     Attributes:
         valid: whether the results are `Detections` that need no validation.
@@ -179,6 +182,11 @@ class BegunModel:
     def ready(self) -> bool:
         """Whether `finish` would return without waiting."""
         return self._begun.ready()
+
+    def notify(self, wake: Callable[[], None]) -> bool:
+        """Have `wake` called once `ready` may have become true; False where nobody will call it."""
+        notify = getattr(self._begun, "notify", None)
+        return notify is not None and bool(notify(wake))
 
     def finish(self) -> list[Detections]:
         """As `AdaptedModel.infer`; raises the same."""

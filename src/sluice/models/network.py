@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -17,13 +19,15 @@ from sluice.models.decoders import DECODERS, Recognition, candidates_of
 from sluice.models.decoders.base import Arrays, Decoder, Raw, input_size, metadata_names
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
+from sluice.models.instance import STOP_GRACE
 from sluice.models.labels import COCO_80, COCO_91, read_labels
 from sluice.models.letterbox import Letterbox
+from sluice.models.parallel import BegunParts, Workers
 from sluice.models.postprocess import to_detections
 from sluice.models.preprocess import Preprocessing, Preprocessor, Triple
 from sluice.models.recognition import by_name, choose, recognise
 from sluice.models.whole import Layer, RawOutputs, WholeFrame
-from sluice.runtimes import Network, NetworkInfo, TensorInfo, open_network
+from sluice.runtimes import Network, NetworkInfo, TensorInfo, calls_at_once, open_network
 
 if TYPE_CHECKING:
     from sluice.models.gpu.network import BegunBatch, GpuPath
@@ -63,6 +67,24 @@ class Head:
     preprocessing: Preprocessing | None
 
 
+class _Input:
+    """The input of one thread's calls.
+
+    Attributes:
+        preprocessor: writes frames into it.
+    """
+
+    def __init__(self, spec: Preprocessing, batch: int | None) -> None:
+        self._batch = batch
+        self.preprocessor = Preprocessor(spec, batch or 1)
+
+    def grown(self, frames: int) -> Preprocessor:
+        """The preprocessor, with room for so many frames where the network takes any number."""
+        if self._batch is None and len(self.preprocessor.input) < frames:
+            self.preprocessor = Preprocessor(self.preprocessor.spec, frames)
+        return self.preprocessor
+
+
 class NetworkModel:
     """A network in a file: a detector of any family, a classifier, a segmentation, an embedding.
 
@@ -72,7 +94,8 @@ class NetworkModel:
         runtime: see `sluice.runtimes.open_network`.
         device: see `sluice.runtimes.open_network`.
         precision: see `sluice.runtimes.open_network`.
-        threads: see `sluice.runtimes.open_network`.
+        threads: see `sluice.runtimes.open_network`. By default the cores are shared by two calls at once where that is
+            faster; a number makes one call at a time, by so many threads.
         confidence: least score, 0..1.
         iou: overlap of two boxes of one class above which the weaker goes, 0..1.
         max_detections: the most boxes for one frame.
@@ -140,6 +163,8 @@ class NetworkModel:
         self._graphs, self._compile = cuda_graphs, compile
         self._prepared = _sizes(prepare)
         self._network: Network | None = None
+        self._at_once = 1
+        self._workers: Workers[Frame, Detections] | None = None
         self._gpu: GpuPath | None = None
         self._why_not_gpu = ""
 
@@ -160,8 +185,11 @@ class NetworkModel:
         spec = replace(head.preprocessing, **self._overrides)
         if head.decoder == "segmentation" and spec.fit == "crop":
             raise ConfigurationError(f"{self.path}: fit is 'crop', which cuts off what a segmentation has to cover")
-        self._preprocessor = Preprocessor(spec, head.batch or 1)
+        self._inputs = [_Input(spec, head.batch) for _ in range(self._at_once)]
         self._network = network
+        if len(self._inputs) > 1:
+            self._workers = Workers(len(self._inputs), head.batch or 1)
+            weakref.finalize(self, self._workers.close, 0).atexit = False
         try:
             self._gpu, self._why_not_gpu = self._gpu_path(network, head, spec), ""
         except ConfigurationError as error:  # frames in system memory can do without
@@ -194,7 +222,8 @@ class NetworkModel:
 
     def warm_up(self) -> None:
         """Run the network once on what its input holds, and prepare the batch sizes asked for."""
-        self._run(self._preprocessor.input)
+        for given in self._inputs:
+            self._run(given.preprocessor.input)
         if self._gpu is not None:
             self._gpu.engine.prepare(self._prepared)
 
@@ -203,34 +232,40 @@ class NetworkModel:
         if self._gpu is not None:
             self._gpu.engine.close()
             self._gpu = None
+        if self._workers is not None:
+            self._workers.close(STOP_GRACE)
+            self._workers = None
         if self._network is not None:
             self._network.close()
             self._network = None
 
-    def begin(self, frames: list[Frame]) -> BegunBatch | None:
-        """Begin what `infer` does without waiting for it; None where nothing would be gained, in system memory."""
+    def begin(self, frames: list[Frame]) -> BegunBatch | BegunParts[Detections] | None:
+        """Begin what `infer` does without waiting for it; None where nothing would be gained."""
         self._opened()
         if self._gpu is not None:
             return self._gpu.begin(frames) if self._gpu.takes(frames) else None
         if self._why_not_gpu and any(frame.surface.mem_type.on_cuda for frame in frames):
             raise ConfigurationError(f"{self.path}: {self._why_not_gpu}")
-        return None
+        return self._workers.begin(self._infer, frames) if self._workers is not None else None
 
     def infer(self, frames: list[Frame]) -> list[Detections]:
         """Detections of each frame, in its own pixels, clipped at its edges, best first."""
         begun = self.begin(frames)
         if begun is not None:
             return begun.finish()
+        return self._infer(0, frames)
+
+    def _infer(self, thread: int, frames: Sequence[Frame]) -> list[Detections]:
+        """Detections of each frame, by one of the threads that have an input."""
         batch = self.head.batch
-        if batch is None and len(self._preprocessor.input) < len(frames):
-            self._preprocessor = Preprocessor(self._preprocessor.spec, len(frames))
+        preprocessor = self._inputs[thread].grown(len(frames))
         step = batch or max(1, len(frames))
         results: list[Detections] = []
         for first in range(0, len(frames), step):
             part = frames[first : first + step]
-            boxes = [self._preprocessor.write(slot, frame.surface) for slot, frame in enumerate(part)]
+            boxes = [preprocessor.write(slot, frame.surface) for slot, frame in enumerate(part)]
             # A network of a fixed batch gets its whole input; the slots behind the last frame are not read.
-            outputs = self._run(self._preprocessor.input[: batch or len(part)])
+            outputs = self._run(preprocessor.input[: batch or len(part)])
             results += [self._decode(outputs, slot, box) for slot, box in enumerate(boxes)]
         return results
 
@@ -266,25 +301,28 @@ class NetworkModel:
 
     def _raw_outputs(self, outputs: Arrays, slot: int) -> RawOutputs:
         """The outputs of one frame; one whose first axis is no batch is given whole."""
-        batch = self.head.batch or len(self._preprocessor.input)
+        batch = self.head.batch or 1
         layers = tuple(
             Layer(item.name, array[slot] if item.shape and (len(array) == batch or item.shape[0] is None) else array)
             for item, array in zip(self.head.info.outputs, outputs, strict=True)
         )
-        spec = self._preprocessor.spec
+        spec = self._inputs[0].preprocessor.spec
         return RawOutputs(
             layers, spec.width, spec.height, 3, keeps_aspect=spec.fit != "stretch", centred=spec.fit == "centre"
         )
 
     def _open_network(self) -> Network:
         """The network, newly opened; what is not in a file overrides this."""
+        threads = self._threads
+        if threads is None and (at_once := calls_at_once(self.path, self._runtime, self._device)) > 1:
+            self._at_once, threads = at_once, max(1, len(os.sched_getaffinity(0)) // at_once)
         return open_network(
             self.path,
             self._runtime,
             self._device,
             size=self._size,
             precision=self._precision,
-            threads=self._threads,
+            threads=threads,
         )
 
     def _opened(self) -> Network:

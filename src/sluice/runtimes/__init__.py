@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,7 +13,17 @@ from sluice.errors import ConfigurationError, ModelError
 from sluice.runtimes.base import Network, NetworkInfo, TensorInfo
 from sluice.runtimes.paths import is_file
 
-__all__ = ["FILES", "RUNTIMES", "Network", "NetworkInfo", "TensorInfo", "choose_runtime", "installed", "open_network"]
+__all__ = [
+    "FILES",
+    "RUNTIMES",
+    "Network",
+    "NetworkInfo",
+    "TensorInfo",
+    "calls_at_once",
+    "choose_runtime",
+    "installed",
+    "open_network",
+]
 
 #: Name of a runtime to "module:class"; see `sluice.runtimes.base.Network` for what the class is called with.
 RUNTIMES = {
@@ -21,6 +32,10 @@ RUNTIMES = {
     "torch": "sluice.runtimes.torch:TorchNetwork",
     "tensorrt": "sluice.runtimes.tensorrt:TensorRtNetwork",
 }
+
+#: Runtimes whose networks, on a processor, are best called by so many threads at the same time, each call computed by
+#: its share of the cores. Two, because `sluiceinfer` has two batches in flight by default: every core has work then.
+CALLS_AT_ONCE = {"onnxruntime": 2}
 
 #: The modules a runtime stands on; one of them must be there.
 MODULES = {
@@ -78,6 +93,17 @@ def check_name(runtime: str, known: Iterable[str]) -> None:
 def installed(runtime: str) -> bool:
     """Whether a module that a runtime stands on is there; it is looked for, not imported."""
     return any(find_spec(module) is not None for module in MODULES[runtime])
+
+
+def calls_at_once(path: str | Path, runtime: str = "auto", device: str = "auto") -> int:
+    """By how many threads `Network.run` is best called at the same time, if each call has its share of the cores.
+
+    Args:
+        path, runtime, device: as `open_network` takes them, with ``threads`` the share of the cores.
+    """
+    on_processor = device in ("auto", "cpu")
+    most = CALLS_AT_ONCE.get(choose_runtime(path, runtime), 1) if on_processor else 1
+    return min(most, len(os.sched_getaffinity(0)))
 
 
 def open_network(

@@ -242,7 +242,7 @@ def test_overriding_what_a_family_wants_of_its_input(tmp_path):
     usual = open_layout(tmp_path, layout)
     assert (usual.head.preprocessing.fit, usual.head.preprocessing.pad) == ("top-left", 0)
     other = open_layout(tmp_path, layout, fit="stretch", order="BGR", scale=0.5, mean="1,2,3")
-    spec = other._preprocessor.spec
+    spec = other._inputs[0].preprocessor.spec
     assert (spec.fit, spec.order, spec.scale, spec.mean) == ("stretch", "BGR", 0.5, (1, 2, 3))
 
 

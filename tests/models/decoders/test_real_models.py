@@ -110,7 +110,9 @@ def test_masks(data, recorded, opened, picture_name):
         left, top, right, bottom = (round(float(edge)) for edge in box)
         full = cv2.resize(mask, (right - left, bottom - top), interpolation=cv2.INTER_LINEAR) > 0.5
         assert full.sum() == pytest.approx(row["mask_area_px_in_box"], rel=0.03)
-    outputs = model._run(model._preprocessor.input)
+    preprocessor = model._inputs[0].preprocessor
+    preprocessor.write(0, from_rgb(rgb, "RGB"))
+    outputs = model._run(preprocessor.input)
     kept = [at for row in expected for at in [_row_of(outputs[0][0], row, model, rgb)]]
     for at, box, mask in zip(kept, found.xyxy, found.box_masks, strict=True):
         plain = _plain_mask(outputs, at, rgb.shape[:2])
