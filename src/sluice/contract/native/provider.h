@@ -39,6 +39,7 @@
 
 #define SLUICE_FIELDS(X) \
   X (META_TYPE, "NvDsMeta.meta_type") \
+  X (META_DATA, "NvDsMeta.meta_data") \
   X (BASE_BATCH, "NvDsBaseMeta.batch_meta") \
   X (BASE_COPY, "NvDsBaseMeta.copy_func") \
   X (BASE_RELEASE, "NvDsBaseMeta.release_func") \
