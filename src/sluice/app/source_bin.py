@@ -10,9 +10,11 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+from sluice.app.decoders import EXPOSE, SKIP, TRY, check_available, is_video_decoder, refuses
 from sluice.app.flow import FlowCounts, PadFlow, StreamFlow
 from sluice.app.gst import add_chain, link_pads, make_element
 from sluice.app.images import ImageFeed
+from sluice.app.source_setup import check_scheme, set_up
 from sluice.app.sources import IMAGE_RATE, Source
 from sluice.app.streams.policy import StreamPolicy
 from sluice.contract.structures import required_structure
@@ -74,6 +76,7 @@ class SourceBin:
         self._decoded: PadFlow | None = None
         self._decoded_pad: Gst.Pad | None = None
         self._decoder = ""
+        self._encoded: PadFlow | None = None
         self._demuxed: list[PadFlow] = []
         self._tail = self._build_tail()
         self._queued = PadFlow(self.pad)
@@ -93,6 +96,11 @@ class SourceBin:
         if not self.policy.freshest(self.source.live):
             return 0
         return max(0, self.frames_in - self._queued.read().buffers - self.waiting)
+
+    @property
+    def packets(self) -> int:
+        """Encoded pictures, or parts of them, that came to the decoder."""
+        return self._encoded.read().buffers if self._encoded else 0
 
     @property
     def waiting(self) -> int:
@@ -211,8 +219,15 @@ class SourceBin:
         link_pads(pad, entry.get_static_pad("sink"))
 
     def _open_uri(self) -> None:
-        decoder = make_element("uridecodebin3", uri=self.source.uri)
-        self._connect(decoder, "select-stream", self._select_stream)
+        check_scheme(self.source)
+        check_available(self.policy.decoder)
+        if self.policy.decoder == "auto":
+            decoder = make_element("uridecodebin3", uri=self.source.uri)
+            self._connect(decoder, "select-stream", self._select_stream)
+        else:  # uridecodebin3 does not let anybody choose
+            decoder = make_element("uridecodebin", uri=self.source.uri)
+            self._connect(decoder, "autoplug-select", self._select_decoder)
+        self._connect(decoder, "source-setup", lambda _, element: set_up(element, self.policy))
         self._connect(decoder, "pad-added", self._on_pad)
         self._connect(self.bin, "deep-element-added", self._on_element)
         self.bin.add(decoder)
@@ -226,6 +241,13 @@ class SourceBin:
             self._without_video = True
             post_error(self.bin, ConfigurationError("there is no video stream in it"))
         return int(stream.get_stream_id() in videos[:1])
+
+    @guarded(failure=TRY)
+    def _select_decoder(self, _decoder: Gst.Element, _pad: Gst.Pad, caps: Gst.Caps, factory: Gst.ElementFactory) -> int:
+        """Take no decoder but those of the family that was chosen, and decode no sound."""
+        if required_structure(caps, 0).get_name().startswith(("audio/", "text/", "application/x-subtitle")):
+            return EXPOSE
+        return SKIP if refuses(factory, self.policy.decoder) else TRY
 
     @guarded(failure=None)
     def _on_pad(self, _decoder: Gst.Element, pad: Gst.Pad) -> None:
@@ -243,8 +265,9 @@ class SourceBin:
     def _on_element(self, _bin: Gst.Bin, _sub_bin: Gst.Bin, element: Gst.Element) -> None:
         factory = element.get_factory()
         kind = (factory.get_metadata("klass") or "") if factory is not None else ""
-        if "Decoder" in kind and "Video" in kind:
+        if is_video_decoder(kind):
             self._decoder = factory.get_name()
+            self._encoded = PadFlow(element.get_static_pad("sink"))
         if "Demux" in kind:
             self._connect(element, "pad-added", lambda _, pad: self._demuxed.append(PadFlow(pad)))
 

@@ -15,8 +15,9 @@ from sluice.errors import ConfigurationError
 Kind = Literal["uri", "images", "test"]
 
 IMAGE_SUFFIXES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
-_URI_SCHEMES = ("rtsp", "rtsps", "rtspt", "rtspu", "rtsph", "http", "https", "file", "udp", "srt", "v4l2")
-_LIVE_SCHEMES = ("rtsp", "udp", "srt", "v4l2")
+_NETWORK_SCHEMES = ("rtsp", "rtsps", "rtspt", "rtspu", "rtsph", "http", "https", "udp", "srt", "rtmp", "rtmps")
+_URI_SCHEMES = (*_NETWORK_SCHEMES, "file", "v4l2")
+_LIVE_SCHEMES = ("rtsp", "udp", "srt", "rtmp", "v4l2")
 # User and password of a URI. The second form is a password with a "/", "?" or "#" that should have been escaped.
 _USER_INFO = re.compile(r"([a-zA-Z][\w+.-]*://)((?:[^/\s?#'\"]*|[^/\s?#'\"@:]+:(?!\d*[/?#])[^\s'\"]*)@)(?=[^@\s])")
 _SECRET_QUERY = re.compile(
@@ -66,6 +67,11 @@ class Source:
     live: bool = False
     images: tuple[Path, ...] = ()
     test: TestPattern | None = None
+
+    @property
+    def remote(self) -> bool:
+        """Whether it comes over a network."""
+        return self.kind == "uri" and self.uri.partition(":")[0].lower() in _NETWORK_SCHEMES
 
     @property
     def files(self) -> tuple[Path, ...]:

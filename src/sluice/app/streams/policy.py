@@ -77,8 +77,9 @@ class StreamPolicy:
         loop: begin anew at the end of a file.
         connect_seconds: a live source that has given no frame so long after it was opened has failed.
         stall_seconds: a live source that gives no frame for so long has stalled.
-        retry: what is done when the stream fails; None: nothing. "auto": a live stream is opened again for ever, a file
-            never; in a run that is no service, a camera that never gave a frame is not opened again either.
+        retry: what is done when the stream fails; None: nothing. "auto": a camera is opened again for ever, and in a
+            service whatever comes over a network; a file never. In a run that is no service, a camera that never gave a
+            frame is not opened again.
     """
 
     delivery: Delivery = "auto"
@@ -118,11 +119,11 @@ class StreamPolicy:
         """Whether frames that wait give way to newer ones, for a source that is live or not."""
         return self.delivery == "freshest" or (self.delivery == "auto" and live)
 
-    def retries(self, live: bool) -> RetryPolicy | None:
-        """Return what is done when the stream fails, for a source that is live or not."""
+    def retries(self, comes_and_goes: bool) -> RetryPolicy | None:
+        """Return what is done when the stream fails, for a source that may come back or a mere file."""
         if isinstance(self.retry, RetryPolicy) or self.retry is None:
             return self.retry
-        return RetryPolicy() if live else None
+        return RetryPolicy() if comes_and_goes else None
 
 
 def _check_number(name: str, value: object, least: float, most: float) -> None:

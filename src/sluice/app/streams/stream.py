@@ -11,7 +11,7 @@ from sluice.app.flow import StreamFlow
 from sluice.app.frame_queue import Gate
 from sluice.app.sources import Source
 from sluice.app.streams.policy import StreamPolicy
-from sluice.app.streams.states import CaptureTime, StreamStatus
+from sluice.app.streams.states import CaptureTime, StreamState, StreamStatus
 from sluice.app.streams.supervisor import Sight, Supervisor
 from sluice.app.streams.worker import Worker
 from sluice.app.summary import StreamSummary
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _RATE_SECONDS = 2.0  # over which the rate is measured
 _RATE_POINTS = 5
+_PACKETS_IN_DECODER = 20  # more than any decoder holds back before it gives a picture
 
 
 class Stream:
@@ -48,6 +49,7 @@ class Stream:
         branch_ended: set once everything of the branch is written.
         broke: what the present source said before it ended, where that was no proper end.
         size: width and height of the pictures in pixels as last seen; zeros before.
+        announced: the state and the reason that the last event told of.
         jumps: how many jumps of the sender's clock have been reported.
     """
 
@@ -75,12 +77,14 @@ class Stream:
         self.broke = ""
         self.size = (0, 0)
         self.jumps = 0
+        self.announced = (StreamState.CONNECTING, "")
         self.since = time.time()
         self.warned = 0
         # The present source, and the frames and dropped frames of those before: exchanged in one step, so that whoever
         # adds them up counts nothing twice.
         self._books: tuple[SourceBin | None, int, int] = (None, 0, 0)
         self._opened_frames = 0
+        self._seen = (0, 0)  # frames of the present source, and the packets there were when the last of them was new
         self._points: deque[tuple[float, int]] = deque(maxlen=_RATE_POINTS)
         self._picture = ("", 0, 0)
 
@@ -94,6 +98,7 @@ class Stream:
     def began(self, session: SourceBin) -> None:
         """Take note of a new source."""
         self._opened_frames = self.flow.read().arrived
+        self._seen = (0, 0)
         _, frames, dropped = self._books
         self._books = (session, frames, dropped)
 
@@ -112,7 +117,12 @@ class Stream:
         if session is None:
             return Sight()
         frames = counts.arrived - self._opened_frames
-        return Sight(frames, counts.last_arrival if frames else None, held_back=session.waiting > 0)
+        packets = session.packets
+        if frames != self._seen[0]:
+            self._seen = (frames, packets)
+        # One packet may be on its way through the decoder; so many can't be.
+        undecoded = packets - self._seen[1] > _PACKETS_IN_DECODER
+        return Sight(frames, counts.last_arrival if frames else None, session.waiting > 0, undecoded)
 
     @property
     def source_ended(self) -> bool:

@@ -39,11 +39,13 @@ class Sight:
         frames: frames it has given since it was opened.
         last: when the last one came, by the supervisor's clock; None before the first.
         held_back: whether frames wait in front of the model, so that it is not the source's fault if none come.
+        undecoded: whether encoded data has come since the last frame.
     """
 
     frames: int = 0
     last: float | None = None
     held_back: bool = False
+    undecoded: bool = False
 
 
 class Supervisor:
@@ -61,6 +63,7 @@ class Supervisor:
         policy: StreamPolicy,
         *,
         live: bool,
+        remote: bool,
         service: bool,
         clock: Callable[[], float],
         random: Callable[[], float],
@@ -71,6 +74,7 @@ class Supervisor:
         Args:
             policy: the user's choice.
             live: whether the source is a camera or alike.
+            remote: whether it comes over a network.
             service: whether the pipeline goes on for ever; else a live source that ends by itself has ended, and one
                 that never gave a frame is not tried again unless a retry policy was asked for.
             clock: seconds that only go forward.
@@ -83,6 +87,7 @@ class Supervisor:
         self.reconnects = 0
         self.next_attempt: float | None = None
         self._live = live
+        self._remote = remote
         self._service = service
         self._clock = clock
         self._random = random
@@ -189,19 +194,21 @@ class Supervisor:
             self._enter(StreamState.PLAYING, "")
 
     def _stalled(self, now: float, sight: Sight) -> Action | None:
-        if not self._live or sight.held_back or self._opened is None:
+        if not (self._live or self._remote) or sight.held_back or self._opened is None:
             return None
         allowed = self.policy.stall_seconds if sight.frames else self.policy.connect_seconds
         since = sight.last if sight.last is not None else self._opened
         if now - since <= allowed:
             return None
+        if sight.undecoded:
+            return self.fault(StreamState.CORRUPT, f"data comes that gives no frame for {allowed:g} s")
         return self.fault(StreamState.STALLED, f"no frame for {allowed:g} s")
 
     def _retry(self) -> RetryPolicy | None:
         """Return how the stream is tried again, if it is."""
         if self.policy.retry == "auto" and not self._service and not self._ever_played:
             return None
-        return self.policy.retries(self._live)
+        return self.policy.retries(self._live or (self._remote and self._service))
 
     def _enter(self, state: StreamState, reason: str) -> None:
         changed = state != self.state or (reason != self.reason and state != StreamState.CONNECTING)

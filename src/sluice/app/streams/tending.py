@@ -12,6 +12,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app.gst import describe, reason_in
+from sluice.app.source_setup import UnknownHost, check_host, diagnose
 from sluice.app.sources import Source, redact
 from sluice.app.streams.events import EventLog
 from sluice.app.streams.faults import classify
@@ -24,6 +25,7 @@ from sluice.errors import SluiceError
 
 if TYPE_CHECKING:
     from sluice.app.graph import Graph
+    from sluice.app.source_bin import SourceBin
 
 _MOST_TEXTS = 20
 _LEAVING = 2.0  # seconds that the frames of a removed stream have to pass, and then its file to be finished
@@ -68,6 +70,7 @@ class Tending:
             supervisor = Supervisor(
                 policy,
                 live=source.live,
+                remote=source.remote,
                 service=self._service,
                 clock=time.monotonic,
                 random=self._random,
@@ -140,7 +143,17 @@ class Tending:
         state = stream.supervisor.state
         if state == StreamState.FAILED:
             self._note_error(stream, reason)
-        self._do(stream, stream.supervisor.fault(classify(message), reason))
+        found = classify(message)
+        if found == StreamState.LOST and stream.source.remote and not stream.sight().frames:
+            stream.worker.submit(lambda: self._diagnose(stream, session, reason))
+        else:
+            self._do(stream, stream.supervisor.fault(found, reason))
+
+    def _diagnose(self, stream: Stream, session: SourceBin | None, reason: str) -> None:
+        """Find out why a source gave nothing where its elements do not say; on the stream's worker."""
+        state, reason = diagnose(stream.source) or (StreamState.LOST, reason)
+        if stream.session is session:
+            self._post(lambda: self._do(stream, stream.supervisor.fault(state, redact(reason))))
 
     def give_up(self, stream: Stream, message: Gst.Message) -> None:
         """Take note of an error behind the mux that ends one stream."""
@@ -238,7 +251,11 @@ class Tending:
         if stream.leaving or stream.ending:
             return
         try:
+            check_host(stream.source)
             begun = self._graph.open(stream)
+        except UnknownHost as error:
+            self._graph.close_source(stream)
+            reason, state = str(error), StreamState.UNKNOWN_HOST
         except SluiceError as error:
             reason, state = redact(str(error)), StreamState.UNSUPPORTED
         else:
@@ -268,7 +285,8 @@ class Tending:
         stream.since = time.time()
         if state == StreamState.FAILED:
             self._note_error(stream, reason)
-        if state not in _SILENT:
+        if state not in _SILENT and (state, reason) != stream.announced:  # one event, however many attempts
+            stream.announced = (state, reason)
             text = f"{stream.source.shown}: {state}" + (f": {reason}" if reason else "")
             self._log.add(f"stream-{state}", stream.name, text, state=str(state), reason=reason)
 
