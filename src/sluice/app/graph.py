@@ -28,6 +28,7 @@ from sluice.app.frame_queue import FrameQueue
 from sluice.app.gst import add_chain, describe, link_pads, make_element
 from sluice.app.options import MOST_STREAMS_PER_BATCH, Options
 from sluice.app.outputs import Mp4Branch, check_distinct, output_paths
+from sluice.app.slow_model import SlowModel
 from sluice.app.source_bin import SourceBin, region_event
 from sluice.app.sources import Source
 from sluice.app.streams.branch import Branch, BranchFactory
@@ -72,7 +73,7 @@ class Graph:
         self.ends: list[Gst.Element] = []
         self.pipeline = Gst.Pipeline.new()
         self.pipeline.set_property("message-forward", True)  # each end's own EOS is then seen on the bus
-        self._object_name: str | None = None
+        self._lent = handover.Lent()
         self._splitter: Gst.Element | None = None
         self._make_branch = branches
         self._folder = Path()
@@ -99,6 +100,11 @@ class Graph:
             chain.append(self.tracker)
         if options.analytics is not None:
             chain.append(make_element("sluiceanalytics", config_file=str(options.analytics)))
+        self.vlm: SlowModel | None = None
+        if options.vlm is not None:
+            waits = not options.service and not any(source.live for source in sources)
+            self.vlm = SlowModel(options.vlm, self._lent.name_of(options.vlm.backend), waits=waits)
+            chain.append(self.vlm.element)
         observed = chain[-1]
         if options.messages is not None:
             chain += [make_element("sluicemsgconv"), make_element("sluicemsgbroker", location=str(options.messages))]
@@ -125,6 +131,8 @@ class Graph:
         self.set_delivery(stream)
         if stream.source.live:
             self._tell_mux(stream, events.absent())
+        if self.vlm is not None:
+            self.vlm.name(stream.number, stream.name)
         stream.counts = self.collector.join(stream.number, stream.source.shown)
         if self.queue is not None:
             self.queue.join(stream.number, stream.gate, held_back=not stream.policy.freshest(stream.source.live))
@@ -305,8 +313,7 @@ class Graph:
         self.pipeline.set_state(Gst.State.NULL)
         for branch in self.branches.values():
             branch.close()
-        if self._object_name is not None:
-            handover.forget(self._object_name)
+        self._lent.forget()
 
     def _note_damage(self, stream: Stream, session: SourceBin) -> None:
         damage = session.damage() if session.ended and stream.ending and not self.stopped else []
@@ -319,10 +326,7 @@ class Graph:
 
     def _make_infer(self) -> Gst.Element:
         model = self.options.model
-        if model is None or isinstance(model, str | Path):
-            name = str(model or "none")
-        else:
-            name = self._object_name = handover.name_of(model)
+        name = "none" if model is None else self._lent.name_of(model) or "none"
         infer = make_element("sluiceinfer")
         for prop, value in self.options.infer_properties(name).items():
             infer.set_property(prop, value)

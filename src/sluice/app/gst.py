@@ -30,6 +30,26 @@ def make_element(factory: str, **properties: Any) -> Gst.Element:
     return element
 
 
+def set_checked(element: Gst.Element, name: str, value: Any) -> None:
+    """Set a property that a user named, to a value of his.
+
+    Raises:
+        ConfigurationError: there is no such property, or it cannot have this value.
+    """
+    factory = element.get_factory().get_name()
+    spec = element.find_property(name)
+    if spec is None or not spec.flags & GObject.ParamFlags.WRITABLE:
+        raise ConfigurationError(f"{factory} has no property {name!r} to set; `gst-inspect-1.0 {factory}` lists them")
+    if isinstance(value, int | float) and hasattr(spec, "minimum") and not spec.minimum <= value <= spec.maximum:
+        raise ConfigurationError(
+            f"{factory}: {name} cannot be {value!r}; right is a number from {spec.minimum} to {spec.maximum}"
+        )
+    try:
+        element.set_property(name, value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigurationError(f"{factory}: {name} cannot be {value!r}: {error}") from error
+
+
 def _make_own(factory: str) -> Gst.Element | None:
     """Make one of our elements, without the critical that GStreamer 1.22 prints for every element written in Python.
 

@@ -4,6 +4,7 @@ The name is ``sluice.app.handover:Class_N``; whoever loads models finds the obje
 """
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 _objects: dict[str, Any] = {}
@@ -20,6 +21,25 @@ def name_of(candidate: Any) -> str:
 def forget(name: str) -> None:
     """End a name; without effect for text that is none."""
     _objects.pop(name.partition(":")[2], None)
+
+
+class Lent:
+    """The names that one pipeline's objects have."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+
+    def name_of(self, candidate: Any) -> str:
+        """Return the text that stands for a model in a property: the text or path that it is, or a new name."""
+        if isinstance(candidate, str | Path):
+            return str(candidate)
+        self._names.append(name_of(candidate))
+        return self._names[-1]
+
+    def forget(self) -> None:
+        """End all of them."""
+        for name in self._names:
+            forget(name)
 
 
 def __getattr__(name: str) -> Any:

@@ -30,6 +30,7 @@ from sluice.app.streams.states import StreamStatus
 from sluice.app.streams.stream import Stream
 from sluice.app.streams.tending import Tending
 from sluice.app.summary import Summary
+from sluice.app.vlm import note_outcome
 from sluice.contract.provider import provider
 from sluice.errors import ConfigurationError, SluiceError
 
@@ -92,7 +93,7 @@ class Job:
         self.queue = self._graph.queue
         self.events = events or EventLog(time.time)
         self.model = ModelControl(self._graph.infer, options, self.events)
-        if hasattr(branches, "emit"):  # outputs that have events of their own
+        if branches is not None and hasattr(branches, "emit"):  # outputs that have events of their own
             branches.emit = lambda kind, stream, text, details: self.events.add(kind, stream, text, **details)
         self._roster = Roster()
         self._summary = Summary(
@@ -245,6 +246,11 @@ class Job:
         self._post(lambda: self._tending.update(stream, policy))
 
     @property
+    def vlm(self) -> Gst.Element | None:
+        """The element that asks a slow model; None without one."""
+        return None if self._graph.vlm is None else self._graph.vlm.element
+
+    @property
     def streams(self) -> list[StreamStatus]:
         """What each stream is doing."""
         return [self._tending.status(stream) for stream in self._roster.all()]
@@ -351,6 +357,8 @@ class Job:
             self._graph.pipeline.recalculate_latency()
         elif message.has_name("model-updated"):
             self.model.ended(message)
+        elif message.has_name("sluice-vlm"):
+            note_outcome(self.events, message)
         elif message.has_name("sluice-source-ended"):
             self._looked = 0.0
         elif message.has_name("GstBinForwarded"):
@@ -455,6 +463,7 @@ class Job:
         self._summary.seconds = time.monotonic() - self._started
         self._summary.skipped = graph.inferred_with_errors()
         self._summary.unconfirmed = graph.unconfirmed()
+        self._summary.segments = {} if graph.vlm is None else graph.vlm.segments()
         frames = sum(stream.frames_out for stream in self._summary.streams)
         self._summary.fps = frames / self._summary.seconds if self._summary.seconds else 0.0
 

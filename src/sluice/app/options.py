@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice.app.streams.policy import StreamPolicy
+from sluice.app.vlm import VlmOptions
 from sluice.errors import ConfigurationError
 
 MOST_STREAMS_PER_BATCH = 16
@@ -40,6 +41,7 @@ class Options:
     frames: int | None = None
     on_error: str = "fail"
     analytics: str | Path | None = None
+    vlm: VlmOptions | None = None
     service: bool = False
     policy: StreamPolicy = field(default_factory=StreamPolicy)
 

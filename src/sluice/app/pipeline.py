@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from sluice.app.planned import Planned
 from sluice.app.sources import parse_source, parse_sources
 from sluice.app.streams import EventLog, StreamPolicy, StreamStatus
 from sluice.app.summary import Summary
+from sluice.app.vlm import VlmOptions
 from sluice.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class Pipeline:
         frames: int | None = None,
         on_error: str = "fail",
         analytics: str | Path | None = None,
+        vlm: VlmOptions | Mapping[str, Any] | str | None = None,
         policy: StreamPolicy | None = None,
         service: bool = False,
         branches: BranchFactory | None = None,
@@ -91,6 +94,9 @@ class Pipeline:
             frames: end each stream after so many frames.
             on_error: when the model raises: "fail" ends the run, "skip" passes the frames without detections.
             analytics: a configuration file of nvdsanalytics, by which tracked objects are counted.
+            vlm: a vision-language model, or another slow thinker, that is asked about segments of each stream: a back
+                end (the URL of an endpoint, "transformers", ``file.py:Class``), or a mapping with the options of
+                `VlmOptions`, as in ``{"backend": "http://host:8000/v1", "model": "smolvlm", "every": 10}``.
             policy: how the streams are treated that are not added with a policy of their own.
             service: go on when no stream is left, until `stop`; it may begin without any. Cameras are opened again for
                 ever; a stream that has ended stays and can be restarted.
@@ -119,6 +125,7 @@ class Pipeline:
             frames=frames,
             on_error=on_error,
             analytics=analytics,
+            vlm=VlmOptions.of(vlm),
             policy=policy or StreamPolicy(),
             service=service,
         )
@@ -317,6 +324,30 @@ class Pipeline:
     def events(self) -> EventLog:
         """What has happened so far; may be subscribed to before the start."""
         return self._events
+
+    @property
+    def answers(self) -> dict[str, list[dict[str, Any]]]:
+        """The last answers of the slow model for each stream, by its name, the newest last; empty without one."""
+        vlm = None if self._job is None else self._job.vlm
+        return {} if vlm is None else dict(json.loads(vlm.get_property("answers")))
+
+    def ask(self, stream: str, prompt: str | None = None) -> bool:
+        """Have the slow model asked about a stream from its next frame on.
+
+        Args:
+            stream: the stream's name.
+            prompt: what is asked, in place of the usual; placeholders are filled in.
+
+        Returns:
+            False where no frame of such a stream has come by yet, or the prompt has an unknown placeholder.
+
+        Raises:
+            ConfigurationError: the pipeline was not started yet, or has no slow model.
+        """
+        vlm = self._running().vlm
+        if vlm is None:
+            raise ConfigurationError("the pipeline has no slow model: it was made without vlm")
+        return bool(vlm.emit("ask", stream, prompt))
 
     def _running(self) -> Job:
         if self._job is None:

@@ -63,6 +63,8 @@ class Summary:
         stopped: whether the run was stopped before its streams had ended.
         skipped: frames passed on without detections because of an error of the model.
         unconfirmed: objects that the tracker left out, since they belonged to no confirmed track.
+        segments: what became of the segments that a slow model was asked about: "asked", "answered", and how many have
+            no answer, by reason; empty without one.
         outputs: files written for all streams together.
         warnings: what went wrong outside the streams without ending the run.
         errors: what ended the whole run.
@@ -78,6 +80,7 @@ class Summary:
     stopped: bool = False
     skipped: int = 0
     unconfirmed: int = 0
+    segments: dict[str, int] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -113,6 +116,14 @@ class Summary:
             lines.append(
                 f"{self.unconfirmed} objects belonged to no confirmed track and were left out "
                 "(--keep-unconfirmed keeps them, without an id)"
+            )
+        if self.segments:
+            lost = {name: count for name, count in self.segments.items() if name not in ("asked", "answered")}
+            without = (
+                f", without an answer: {', '.join(f'{count} {name}' for name, count in lost.items())}" if lost else ""
+            )
+            lines.append(
+                f"{self.segments.get('answered', 0)} of {self.segments.get('asked', 0)} segments answered{without}"
             )
         lines += [f"warning: {warning}" for warning in self.warnings]
         # The first line alone: a traceback below it stands in the JSON, and on the terminal where it happened.

@@ -95,6 +95,7 @@ class VlmFrames(Listener):
         self._known: dict[str, int] = {}
         self._gone: set[int] = set()
         self._new_settings: Settings | None = None
+        self._renamed = False
 
     def start(self, service: Service) -> None:
         """Have questions answered by a service whose listener this is."""
@@ -108,10 +109,10 @@ class VlmFrames(Listener):
             self._new_settings = settings
 
     def set_names(self, names: Mapping[int, str]) -> None:
-        """Name streams."""
+        """Name streams; what was gathered for one that gets another name is lost."""
         with self._lock:
             self._names = dict(names)
-            self._new_settings = self._new_settings or self._settings
+            self._renamed = True
 
     def ask(self, stream: str, prompt: str | None) -> bool:
         """Have a segment of a stream begin at its next frame.
@@ -214,10 +215,11 @@ class VlmFrames(Listener):
     def _take_settings(self) -> None:
         with self._lock:
             settings, self._new_settings = self._new_settings, None
-        if settings is not None:
-            self._settings = settings
-            for number in list(self._streams):
-                self._forget(number)
+            renamed, self._renamed = self._renamed, False
+        self._settings = settings or self._settings
+        for stream in list(self._streams.values()) if settings is not None or renamed else ():
+            if settings is not None or stream.name != self._name_of(stream.number):
+                self._forget(stream.number)
 
     def _forget(self, number: int) -> None:
         stream = self._streams.pop(number, None)
@@ -230,13 +232,17 @@ class VlmFrames(Listener):
     def _stream(self, number: int) -> _Stream:
         stream = self._streams.get(number)
         if stream is None:
+            name = self._name_of(number)
             with self._lock:
-                name = self._names.get(number) or self._stream_ids.get(number) or str(number)
                 self._known |= {str(number): number, name: number}
                 self._gone.discard(number)
             settings = self._settings.of(number, name)
             stream = self._streams[number] = _Stream(number, name, settings, StreamSelector(settings.selection))
         return stream
+
+    def _name_of(self, number: int) -> str:
+        with self._lock:
+            return self._names.get(number) or self._stream_ids.get(number) or str(number)
 
     def _abandon(self, stream: _Stream) -> None:
         for segment in stream.selector.abandon():
