@@ -274,6 +274,13 @@ class Job:
             found.append(Progress(stream.name, stream.frames_seen, fraction, shown))
         return found
 
+    def elements(self) -> list[Gst.Element]:
+        """The elements of the pipeline itself, not those within its bins."""
+        found, elements = [], self._graph.pipeline.iterate_elements()
+        while (item := elements.next())[0] == Gst.IteratorResult.OK:
+            found.append(item[1])
+        return found
+
     # For the thread that listens
 
     def _enlist(self, plan: Planned) -> Stream:

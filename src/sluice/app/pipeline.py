@@ -349,6 +349,11 @@ class Pipeline:
             raise ConfigurationError("the pipeline has no slow model: it was made without vlm")
         return bool(vlm.emit("ask", stream, prompt))
 
+    @property
+    def elements(self) -> list[Any]:
+        """The GStreamer elements that all streams share, to be looked at; empty before everything was started."""
+        return self._job.elements() if self._job is not None and self._job.started else []
+
     def _running(self) -> Job:
         if self._job is None:
             raise ConfigurationError("the pipeline was not started yet")

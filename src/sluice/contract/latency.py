@@ -116,8 +116,6 @@ class LatencyMeter:
         """Make a meter that measures nothing yet."""
         owner = provider()
         kind = owner.layout.enum("GstNvDsMetaType")["NVDS_BATCH_GST_META"]
-        owner.attach(probe := Gst.Buffer.new(), owner.create_batch(1))  # registers the metadata's type
-        del probe
         self._names: list[str] = []
         self._address: int = _functions().sluice_latency_new(ctypes.addressof(owner.block), kind)
         weakref.finalize(self, _functions().sluice_latency_release, self._address).atexit = False

@@ -267,7 +267,7 @@ class LiveOutputs:
 
     def _tell(self, kind: str, stream: str, text: str, **details: Any) -> None:
         if self.emit is not None:
-            self.emit(kind, stream, text, **details)
+            self.emit(kind, stream, text, details)
         else:
             _log.info("%s: %s", kind, text)
 

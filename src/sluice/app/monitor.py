@@ -1,0 +1,168 @@
+"""Reads everything that is measured of a running pipeline, for Prometheus and its kin; nothing of it per frame."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
+from sluice.app.streams.states import StreamState, StreamStatus
+from sluice.contract.latency import LatencyMeter
+from sluice.contract.object_counts import ObjectCounter
+from sluice.metrics import ElementNumbers, Metrics, OutputNumbers, Snapshot, StreamNumbers
+
+if TYPE_CHECKING:
+    from sluice.app.outputs import LiveOutputs
+    from sluice.app.pipeline import Pipeline
+
+# The shared elements that are measured, in the order of the pipeline.
+_MEASURED = ("sluicemux", "sluiceinfer", "sluicetracker", "sluiceanalytics", "sluicemsgconv", "sluicemsgbroker")
+# Behind these the objects of a frame are complete.
+_COMPLETE = ("sluicetracker", "sluiceinfer")
+_GONE_FROM_QUEUE = ("frames-out", "discarded", "refused", "replaced")
+_NO_MESSAGES = ("reconnects", "spooled")  # among the broker's counters
+
+
+class Monitor:
+    """The numbers of one pipeline. Any thread may ask.
+
+    Attributes:
+        metrics: the same as Prometheus and OpenTelemetry take them.
+    """
+
+    def __init__(self, pipeline: Pipeline, outputs: LiveOutputs | None = None) -> None:
+        """Measure a pipeline and its outputs, from `attach` or the first question on.
+
+        Raises:
+            ConfigurationError: prometheus-client is not installed.
+        """
+        self._pipeline = pipeline
+        self._outputs = outputs
+        self._lock = threading.Lock()
+        self._elements: dict[str, Gst.Element] = {}
+        self._meter: LatencyMeter | None = None
+        self._objects: ObjectCounter | None = None
+        self.metrics = Metrics(self.snapshot)
+
+    def text(self) -> str:
+        """Return all metrics in Prometheus' text format."""
+        return self.metrics.text()
+
+    def attach(self) -> bool:
+        """Begin to measure, unless that was done or the pipeline has not started; return whether it is measured."""
+        elements = self._pipeline.elements
+        with self._lock:
+            if self._meter is not None or not elements:
+                return self._meter is not None
+            found = {element.get_factory().get_name(): element for element in elements if element.get_factory()}
+            self._elements = {name: found[name] for name in _MEASURED if name in found}
+            self._meter = LatencyMeter()
+            for name, element in self._elements.items():
+                self._meter.watch_element(element, name)
+            complete = next((self._elements[name] for name in _COMPLETE if name in self._elements), None)
+            if complete is not None:
+                self._objects = ObjectCounter(complete.get_static_pad("src"))
+            return True
+
+    def snapshot(self) -> Snapshot:
+        """Return all numbers as they are now."""
+        if not self.attach():
+            return Snapshot(states=tuple(state.value for state in StreamState))
+        assert self._meter is not None
+        mux, infer = _numbers(self._elements.get("sluicemux")), _numbers(self._elements.get("sluiceinfer"))
+        messages = _numbers(self._elements.get("sluicemsgbroker"))
+        objects = self._objects.read() if self._objects is not None else {}
+        return Snapshot(
+            streams=tuple(_stream(status, mux, objects) for status in self._pipeline.streams),
+            states=tuple(state.value for state in StreamState),
+            elements=tuple(self._element_numbers()),
+            batch_size=int(self._elements["sluicemux"].get_property("batch-size")),
+            latencies=tuple(self._meter.read()),
+            last=list(self._elements)[-1],
+            model_seconds=(infer.get("model-ms-mean", 0.0) / 1e3, infer.get("model-ms-max", 0.0) / 1e3),
+            model={name: int(infer[name]) for name in ("inferred", "skipped", "errors") if name in infer},
+            messages={name: int(count) for name, count in messages.items() if name not in _NO_MESSAGES},
+            spooled=int(messages.get("spooled", 0)),
+            outputs=tuple(self._output_numbers()),
+            events=max((event.number for event in self._pipeline.events.since()), default=0),
+        )
+
+    def _element_numbers(self) -> list[ElementNumbers]:
+        assert self._meter is not None
+        found, before = [], None
+        for name in self._elements:
+            batches, frames = self._meter.batches(name)
+            found.append(ElementNumbers(name, batches, frames, 0 if before is None else max(0, before - frames)))
+            before = frames
+        return found
+
+    def _output_numbers(self) -> list[OutputNumbers]:
+        stats = self._outputs.stats() if self._outputs is not None else {}
+        return [numbers for stream, counts in stats.items() for numbers in _outputs_of(stream, counts)]
+
+
+def _numbers(element: Gst.Element | None) -> dict[str, float]:
+    """Return the numbers of an element's ``stats``."""
+    if element is None:
+        return {}
+    structure = element.get_property("stats")
+    names = [structure.nth_field_name(index) for index in range(structure.n_fields())]
+    values = {name: structure.get_value(name) for name in names}
+    return {name: value for name, value in values.items() if isinstance(value, int | float)}
+
+
+def _stream(status: StreamStatus, mux: dict[str, float], objects: dict[tuple[int, str], int]) -> StreamNumbers:
+    pad = f"sink_{status.number}-"
+    waiting = mux.get(f"{pad}frames-in", 0) - sum(mux.get(f"{pad}{name}", 0) for name in _GONE_FROM_QUEUE)
+    return StreamNumbers(
+        name=status.name,
+        number=status.number,
+        state=str(status.state),
+        frames_in=status.frames_in,
+        frames_out=status.frames_out,
+        dropped=status.dropped,
+        fps=status.fps,
+        reconnects=status.reconnects,
+        waiting=max(0, int(waiting)),
+        last_frame_age=status.last_frame_age,
+        objects={label: count for (number, label), count in objects.items() if number == status.number},
+    )
+
+
+def _outputs_of(stream: str, counts: dict[str, int]) -> list[OutputNumbers]:
+    """Sort a branch's flat counts by output."""
+
+    def get(name: str) -> int:
+        return counts.get(name, 0)
+
+    found = [
+        OutputNumbers(
+            stream,
+            output,
+            frames=get("encoded") if output == "encode" else get("frames"),
+            dropped=get(f"{output}-dropped"),
+            failures=get(f"{output}-failures"),
+            active=bool(get(f"{output}-active")),
+        )
+        for output in ("draw", "encode")
+    ]
+    for output, files in (("record", "segments"), ("clips", "clips"), ("hls", "")):
+        if f"{output}-enabled" in counts:
+            found.append(
+                OutputNumbers(
+                    stream,
+                    output,
+                    frames=get(f"{output}-frames"),
+                    dropped=get(f"{output}-dropped"),
+                    failures=get(f"{output}-failures"),
+                    files=get(f"{output}-{files}"),
+                    active=bool(get(f"{output}-enabled")),
+                )
+            )
+    viewers = {"pictures": get("picture-viewers"), "webrtc": get("webrtc-viewers"), "rtsp": get("rtsp-viewers")}
+    found += [OutputNumbers(stream, name, viewers=count, active=count > 0) for name, count in viewers.items()]
+    return found
