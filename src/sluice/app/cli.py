@@ -39,13 +39,13 @@ def _refuse(text: str) -> NoReturn:
     raise typer.Exit(2)
 
 
-def _pairs(options: list[str]) -> dict[str, str]:
+def _pairs(options: list[str], name: str = "--model-option", example: str = "decoder=yolov8") -> dict[str, str]:
     """Options as they are typed, by key; of a key given twice the last counts."""
     pairs = {}
     for option in options:
         key, equals, value = option.partition("=")
         if not equals or not key.strip() or ";" in option:
-            _refuse(f"--model-option is {option!r}; right is KEY=VALUE, without ';', such as decoder=yolov8")
+            _refuse(f"{name} is {option!r}; right is KEY=VALUE, without ';', such as {example}")
         pairs[key.strip()] = value.strip()
     return pairs
 
@@ -102,6 +102,36 @@ def run(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="An option of the model's own; may be given more than once."),
     ] = None,
+    vlm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL|NAME",
+            help="Also ask a slow model about segments of each stream: the URL of an OpenAI-compatible endpoint, "
+            "transformers, vllm, package.module:Class or file.py:Class.",
+        ),
+    ] = None,
+    vlm_model: Annotated[str | None, typer.Option(help="Its name, or the folder of its files.")] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="What it is asked; {objects}, {name}, {time} are filled in.")
+    ] = None,
+    every: Annotated[
+        float | None, typer.Option(help="Seconds from one question to the next; 0: by trigger only.")
+    ] = None,
+    vlm_frames: Annotated[int | None, typer.Option(help="Pictures for each question.")] = None,
+    vlm_trigger: Annotated[str | None, typer.Option(help="What begins a segment: object:LABEL, line:NAME.")] = None,
+    vlm_labels: Annotated[str | None, typer.Option(help="The answer is one of these, separated by commas.")] = None,
+    vlm_schema: Annotated[Path | None, typer.Option(help="File with the JSON Schema of the answer.")] = None,
+    vlm_policy: Annotated[
+        str | None, typer.Option(help="newest, oldest, or wait; default: wait for files, newest for live sources.")
+    ] = None,
+    vlm_config: Annotated[Path | None, typer.Option(help="YAML file with settings of single streams.")] = None,
+    vlm_key_env: Annotated[str | None, typer.Option(help="Name of the environment variable with its key.")] = None,
+    vlm_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE", help="A property of sluicevlm, such as timeout=20; may be given more than once."
+        ),
+    ] = None,
     summary: Annotated[Path | None, typer.Option(help="JSON file for the summary.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
@@ -110,7 +140,23 @@ def run(
     The exit status is 0 only if every stream ended well, 1 if one failed (the others finish), 2 for wrong arguments.
     """
     from sluice.app.run import run as run_pipeline
+    from sluice.app.vlm import VlmOptions
 
+    asked = {
+        "model": vlm_model,
+        "prompt": prompt,
+        "every": every,
+        "frames": vlm_frames,
+        "trigger": vlm_trigger,
+        "labels": vlm_labels.split(",") if vlm_labels else None,
+        "schema": vlm_schema,
+        "policy": vlm_policy,
+        "config": vlm_config,
+        "key_env": vlm_key_env,
+        "properties": _pairs(vlm_option or [], "--vlm-option", "timeout=20"),
+    }
+    if vlm is None and any(value is not None and value != {} for value in asked.values()):
+        _refuse("an option of the slow model is given and none is named; --vlm names one")
     status = run_pipeline(
         sources,
         summary_file=summary,
@@ -129,6 +175,7 @@ def run(
         runtime=runtime,
         device=device,
         model_options=_pairs(model_option or []),
+        vlm=None if vlm is None else VlmOptions(vlm, **asked),  # type: ignore[arg-type] # checked by the element
     )
     raise typer.Exit(status)
 
@@ -170,12 +217,13 @@ def env(
 def inspect(
     model: Annotated[Path, typer.Argument(help="A network file.")],
     runtime: Annotated[str, typer.Option(help="What opens it.")] = "auto",
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say why each other decoder was rejected.")] = False,
 ) -> None:
     """Say what is in a network file: inputs, outputs, the head that was recognised and why."""
     from sluice.models.inspection import inspect_model
 
     try:
-        typer.echo(str(inspect_model(model, runtime)))
+        typer.echo(str(inspect_model(model, runtime, verbose=verbose)))
     except SluiceError as error:
         _refuse(str(error))
 

@@ -30,6 +30,17 @@ def make_element(factory: str, **properties: Any) -> Gst.Element:
     return element
 
 
+def _read(text: str, spec: GObject.ParamSpec) -> Any:
+    """Return a text as a value of a property's type, or as it is where it is none."""
+    if spec.value_type == GObject.TYPE_BOOLEAN:
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
+    kind = {GObject.TYPE_DOUBLE: float, GObject.TYPE_FLOAT: float, GObject.TYPE_UINT: int, GObject.TYPE_INT: int}
+    try:
+        return kind.get(spec.value_type, str)(text)
+    except ValueError:
+        return text
+
+
 def set_checked(element: Gst.Element, name: str, value: Any) -> None:
     """Set a property that a user named, to a value of his.
 
@@ -40,6 +51,7 @@ def set_checked(element: Gst.Element, name: str, value: Any) -> None:
     spec = element.find_property(name)
     if spec is None or not spec.flags & GObject.ParamFlags.WRITABLE:
         raise ConfigurationError(f"{factory} has no property {name!r} to set; `gst-inspect-1.0 {factory}` lists them")
+    value = _read(value, spec) if isinstance(value, str) else value
     if isinstance(value, int | float) and hasattr(spec, "minimum") and not spec.minimum <= value <= spec.maximum:
         raise ConfigurationError(
             f"{factory}: {name} cannot be {value!r}; right is a number from {spec.minimum} to {spec.maximum}"
