@@ -106,9 +106,10 @@ class NetworkModel:
         fit, pad, order, scale, mean, std, interpolation: in place of what the decoder's family usually wants, see
             `Preprocessing`; mean and std may be texts of three numbers, such as "0.485,0.456,0.406".
         cuda_graphs: for PyTorch's networks on a GPU and frames in its memory: run captured graphs.
-        compile: for the same: compile the network with ``torch.compile``, which takes a minute for each batch size.
+        compile: for the same: run the network compiled by PyTorch's AOTInductor for the batch sizes of `prepare`. The
+            first load takes minutes, later ones find the result in a cache; see `sluice.runtimes.torch_compile`.
         prepare: for the same: batch sizes to capture and compile while the model loads, such as "8,32"; smaller batches
-            are padded to them, larger ones wait when they first come.
+            are padded to them, larger ones wait when they first come and are not compiled.
     """
 
     def __init__(
@@ -162,6 +163,11 @@ class NetworkModel:
         self._overrides = {name: value for name, value in given.items() if value is not None}
         self._graphs, self._compile = cuda_graphs, compile
         self._prepared = _sizes(prepare)
+        if compile and not self._prepared:
+            raise ConfigurationError(
+                f"compile is set for {path}, and no batch size to compile for; right is prepare=N with the mux's "
+                "batch-size, or prepare=8,32"
+            )
         self._network: Network | None = None
         self._at_once = 1
         self._workers: Workers[Frame, Detections] | None = None
@@ -209,7 +215,7 @@ class NetworkModel:
             head.width, head.height, self.confidence, self.iou, self.class_agnostic, most=self.max_detections
         )
         return GpuPath(
-            module.compiled() if self._compile else module,
+            module.compiled(str(self.path)) if self._compile else module,
             spec,
             head.info,
             head.decoder or "",

@@ -87,9 +87,22 @@ class DeviceModule:
         with _arithmetic(self.device, self.autocast):
             return [tensor for _, tensor in _tensors(self.module(pictures))]
 
-    def compiled(self) -> DeviceModule:
-        """The same, compiled by ``torch.compile`` for every size of input it is called with; the first call waits."""
-        return replace(self, module=torch.compile(self.module, dynamic=False))
+    def compiled(self, name: str) -> DeviceModule:
+        """The same, to be compiled for the sizes of input that `prepare` is given; `name` is for messages."""
+        from sluice.runtimes.torch_compile import CompiledSizes
+
+        return replace(self, module=CompiledSizes(self, self.module, name), autocast=None)
+
+    def prepare(self, inputs: Sequence[Any]) -> None:
+        """Make what calls with inputs of these shapes need: for a compiled network its compilation, else nothing.
+
+        Raises:
+            ConfigurationError, ModelError: see `sluice.runtimes.torch_compile.CompiledSizes.prepare`.
+        """
+        from sluice.runtimes.torch_compile import CompiledSizes
+
+        if isinstance(self.module, CompiledSizes):
+            self.module.prepare(inputs)
 
 
 class ModuleNetwork:

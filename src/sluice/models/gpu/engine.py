@@ -112,6 +112,7 @@ class Engine:
         device: the torch device it is on.
         choose: what is run on the outputs on the GPU; None gives the outputs themselves.
         kept: the tensors that the network keeps between calls.
+        ahead: what the network does before inputs of some shapes are prepared for.
         batch: frames of every call, for a network that takes one number only; None for any number.
         graphs: whether to capture graphs.
     """
@@ -124,13 +125,14 @@ class Engine:
         *,
         choose: Callable[[list[Any]], Any] | None = None,
         kept: Callable[[], list[Any]] = list,
+        ahead: Callable[[list[Any]], None] | None = None,
         batch: int | None = None,
         graphs: bool = True,
     ) -> None:
         check_spec(spec)
         self.spec, self.device = spec, device
         self._forward, self._choose, self._kept = forward, choose, kept
-        self._batch, self._graphs = batch, graphs
+        self._batch, self._graphs, self._ahead = batch, graphs, ahead
         self._writer = TableWriter(spec, device.index or 0)
         self._stream = torch.cuda.Stream(device)
         self._plans: dict[int, _Plan] = {}
@@ -177,6 +179,10 @@ class Engine:
     def prepare(self, sizes: Sequence[int]) -> None:
         """Make what batches of these numbers of frames need, so that none of them, nor of fewer frames, waits."""
         self._prepared = sorted(min(size, self.most) for size in sizes)
+        if self._ahead is not None and self._prepared:
+            self._ahead(
+                [new_input(self.spec, size, self.device) for size in dict.fromkeys(map(self._size_for, self._prepared))]
+            )
         with torch.inference_mode(), torch.cuda.device(self.device), torch.cuda.stream(self._stream):
             for wanted in self._prepared:
                 size = self._size_for(wanted)

@@ -60,6 +60,7 @@ class GpuPath:
             module.device,
             choose=chooser,
             kept=functools.partial(kept_tensors, module.module),
+            ahead=module.prepare,
             batch=batch,
             graphs=graphs,
         )
