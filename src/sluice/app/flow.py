@@ -108,7 +108,7 @@ class StreamCounts:
         last_arrival: when the last one came, in seconds of the monotonic clock; None before it.
         jumps: how often the stream's times, or its sender's clock, jumped.
         last_jump: by how many seconds the last time.
-        captured: frames that carried their sender's time.
+        captured: frames of the present source that carried their sender's time.
         ended: whether the present source has ended.
     """
 

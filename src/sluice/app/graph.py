@@ -131,6 +131,7 @@ class Graph:
         self.set_delivery(stream)
         if stream.source.live:
             self._tell_mux(stream, events.absent())
+            self._tell_mux(stream, events.capture(self.options.capture_of(stream.source)))
         if self.vlm is not None:
             self.vlm.name(stream.number, stream.name)
         stream.counts = self.collector.join(stream.number, stream.source.shown)
@@ -344,6 +345,8 @@ class Graph:
             return
         if options.out is not None:
             self._choose_paths(Path(options.out).expanduser(), sources)
+        if hasattr(self._make_branch, "watch_batches"):  # outputs that may show all streams in one picture
+            self._make_branch.watch_batches(last.get_static_pad("src"))
         self.tiled = options.tile or self._whole is not None
         self._splitter = make_element("sluicetiler" if self.tiled else "sluicedemux")
         self.pipeline.add(self._splitter)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sluice.app.streams.policy import StreamPolicy
+from sluice.app.streams.states import CaptureTime
 from sluice.app.vlm import VlmOptions
 from sluice.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sluice.app.sources import Source
 
 MOST_STREAMS_PER_BATCH = 16
 """The largest batch chosen without being asked for: more streams than this share batches."""
@@ -42,6 +46,7 @@ class Options:
     on_error: str = "fail"
     analytics: str | Path | None = None
     vlm: VlmOptions | None = None
+    capture_time: str = "auto"
     service: bool = False
     policy: StreamPolicy = field(default_factory=StreamPolicy)
 
@@ -61,8 +66,18 @@ class Options:
             value = getattr(self, name)
             if value is not None and not 0 <= value <= 1:
                 raise ConfigurationError(f"{name} is {value}; it is a number from 0 to 1")
+        if self.capture_time not in ("auto", "rtcp", "arrival"):
+            raise ConfigurationError(f"capture_time is {self.capture_time!r}; it is 'auto', 'rtcp' or 'arrival'")
         if self.on_error not in ("fail", "skip"):
             raise ConfigurationError(f"on_error is {self.on_error!r}; it is 'fail' or 'skip'")
+
+    def capture_of(self, source: Source) -> CaptureTime | None:
+        """Return where the capture time of a source's frames comes from; None: nobody asks, as of a file."""
+        if not source.live:
+            return None
+        if self.capture_time == "auto":
+            return "rtcp" if source.kind == "uri" and source.uri.lower().startswith("rtsp") else "arrival"
+        return "rtcp" if self.capture_time == "rtcp" else "arrival"
 
     @property
     def model_name(self) -> str:

@@ -63,6 +63,7 @@ class Pipeline:
         analytics: str | Path | None = None,
         vlm: VlmOptions | Mapping[str, Any] | str | None = None,
         policy: StreamPolicy | None = None,
+        capture_time: str = "auto",
         service: bool = False,
         branches: BranchFactory | None = None,
     ) -> None:
@@ -98,6 +99,9 @@ class Pipeline:
                 end (the URL of an endpoint, "transformers", ``file.py:Class``), or a mapping with the options of
                 `VlmOptions`, as in ``{"backend": "http://host:8000/v1", "model": "smolvlm", "every": 10}``.
             policy: how the streams are treated that are not added with a policy of their own.
+            capture_time: what ``ntp_timestamp`` of live streams' frames is: "rtcp", the camera's clock as its sender
+                reports tell it, 0 until the first; "arrival", this machine's clock; "auto": the first for RTSP, the
+                second for others. Each frame says which, see `sluice.contract.capture`.
             service: go on when no stream is left, until `stop`; it may begin without any. Cameras are opened again for
                 ever; a stream that has ended stays and can be restarted.
             branches: makes what stands behind each stream, in place of the files of `out`; see `BranchFactory`.
@@ -127,6 +131,7 @@ class Pipeline:
             analytics=analytics,
             vlm=VlmOptions.of(vlm),
             policy=policy or StreamPolicy(),
+            capture_time=capture_time,
             service=service,
         )
         texts = [sources] if isinstance(sources, str | Path) else list(sources)

@@ -68,6 +68,7 @@ class OutputStruct(ctypes.Structure):
         ("provider", ctypes.c_void_p),
         ("capacity", ctypes.c_uint32),
         ("meta_type", ctypes.c_int32),
+        ("capture_type", ctypes.c_int32),
     )
 
 
@@ -103,6 +104,7 @@ def functions() -> Any:
         ("stream_mark_ended", boolean, [pointer, boolean]),
         ("stream_set_absent", None, [pointer]),
         ("stream_set_freshest", None, [pointer, boolean]),
+        ("stream_set_capture", None, [pointer, ctypes.c_int]),
     ):
         function = getattr(lib, f"sluice_{name}")
         function.restype, function.argtypes = result, arguments

@@ -26,6 +26,7 @@ from sluice.contract._collect import (
     functions,
 )
 from sluice.contract._pixels import RawFrameStruct
+from sluice.contract.capture import CAPTURE_TIME
 from sluice.contract.formats import FrameFormat
 from sluice.contract.provider import provider
 from sluice.errors import ContractError
@@ -176,7 +177,11 @@ class Collector:
         owner = provider()
         kind = owner.layout.enum("GstNvDsMetaType")["NVDS_BATCH_GST_META"]
         output = OutputStruct(
-            None if pad is None else gstref.address(pad), ctypes.addressof(owner.block), capacity, kind
+            None if pad is None else gstref.address(pad),
+            ctypes.addressof(owner.block),
+            capacity,
+            kind,
+            owner.user_meta_type(CAPTURE_TIME),
         )
         step, error = self._step, self._error
         error.value = b""
@@ -282,6 +287,15 @@ class Stream:
     def set_freshest(self, freshest: bool) -> None:
         """Have a frame that waits give way to a newer one and be counted, rather than have `put` wait for room."""
         self._functions.sluice_stream_set_freshest(self.address, freshest)
+
+    def set_capture(self, source: str | None) -> None:
+        """Choose what ``ntp_timestamp`` of the frames is, and have a user meta on each frame say so.
+
+        Args:
+            source: "rtcp": the sender's time, 0 (and unsaid) until it is known; "arrival": this machine's time;
+                None: as `Settings.wall_clock` says, where "arrival" is unsaid.
+        """
+        self._functions.sluice_stream_set_capture(self.address, (None, "arrival", "rtcp").index(source))
 
     def renumber(self) -> None:
         """Count the frames from 0 again."""

@@ -36,6 +36,7 @@ TRACKER_CONFIG_UPDATE = 410 << 8 | _CONTROL_FLAGS
 # Of our own, from the application to a sink pad of sluicemux.
 DELIVERY = "sluice-delivery"
 ABSENT = "sluice-absent"
+CAPTURE = "sluice-capture"
 
 _STREAM_NAMES = {
     PAD_ADDED: "nv-pad-added",
@@ -232,6 +233,13 @@ def delivery(freshest: bool) -> Gst.Event:
     """For a sink pad of sluicemux: whether a frame that waits there gives way to a newer one, or the source waits."""
     structure = Gst.Structure.new_empty(DELIVERY)
     structure.set_value("freshest", freshest)
+    return Gst.Event.new_custom(Gst.EventType.CUSTOM_DOWNSTREAM_OOB, structure)
+
+
+def capture(source: str | None) -> Gst.Event:
+    """For a sink pad of sluicemux: what ``ntp_timestamp`` is, "rtcp" or "arrival"; None: as attach-sys-ts says."""
+    structure = Gst.Structure.new_empty(CAPTURE)
+    structure.set_value("source", source or "")
     return Gst.Event.new_custom(Gst.EventType.CUSTOM_DOWNSTREAM_OOB, structure)
 
 

@@ -18,6 +18,7 @@ from gi.repository import Gst
 from sluice.contract import bulk, infer_meta, user_meta
 from sluice.contract.answer_meta import ANSWER, read_answers
 from sluice.contract.batching import NVMM_FEATURE, SURFACE_FEATURE, memory_feature
+from sluice.contract.capture import capture_time_from
 from sluice.contract.metadata import BatchMeta, FrameMeta, Lease, ObjectMeta
 from sluice.contract.structures import required_structure
 from sluice.contract.surface import SurfaceBatch
@@ -235,6 +236,7 @@ def read_frame(
         number=frame.frame_num,
         pts=frame.buf_pts,
         ntp=frame.ntp_timestamp,
+        ntp_from=capture_time_from(frame),
         width=size[0],
         height=size[1],
         source_width=frame.source_width,

@@ -68,13 +68,15 @@ class Input:
 
 
 def obey(entry: Input, event: Gst.Event) -> bool:
-    """Do what `events.delivery` or `events.absent` asks for; False for any other event."""
+    """Do what `events.delivery`, `events.absent` or `events.capture` asks for; False for any other event."""
     structure = structure_of(event)
     name = structure.get_name() if structure is not None else ""
     if name == events.ABSENT:
         entry.stream.set_absent()
     elif name == events.DELIVERY:
         entry.stream.set_freshest(required_structure(event).get_boolean("freshest")[1])
+    elif name == events.CAPTURE:
+        entry.stream.set_capture(required_structure(event).get_string("source") or None)
     else:
         return False
     return True

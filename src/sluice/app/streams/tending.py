@@ -234,7 +234,9 @@ class Tending:
         summary.reconnects, summary.decoder = status.reconnects, status.decoder
 
     def _capture(self, stream: Stream) -> CaptureTime:
-        return "arrival" if stream.flow.read().arrived else "none"
+        source, counts = self._graph.options.capture_of(stream.source), stream.flow.read()
+        known = counts.captured if source == "rtcp" else counts.arrived
+        return source if source is not None and known else "none"
 
     # What is done
 

@@ -6,6 +6,7 @@
 #ifndef SLUICE_COLLECT_H
 #define SLUICE_COLLECT_H
 
+#include "capture.h"
 #include "frame_row.h"
 #include "surface.h"
 
@@ -50,6 +51,7 @@ typedef struct {
   guint frames;               /* how many of them are frames */
   gboolean ended, flushing, removed;
   gboolean absent;            /* no frames are to be expected for now; until one comes */
+  Capture capture;            /* what ntp_timestamp is, and is said to be; untold: as the settings say */
   gboolean freshest;          /* a frame that waits gives way to a newer one */
   StreamCounts counts;
   Format *format;             /* of the frames that come now; NULL before the first caps */
@@ -65,6 +67,7 @@ typedef struct {
   Stream *stream;             /* a reference once it is taken from the queue */
   Format *format;             /* of frames only */
   gint64 arrival, running_time;
+  Capture capture;            /* what is said of the row's ntp_timestamp */
   SluiceFrameRow row;
 } Waiting;
 

@@ -9,6 +9,7 @@ typedef struct {
   const SluiceProvider *provider;
   guint32 capacity;               /* of the batches */
   gint32 meta_type;               /* NVDS_BATCH_GST_META */
+  gint32 capture_type;            /* of the user metas that say what ntp_timestamp is */
 } Output;
 
 typedef struct {
@@ -21,23 +22,26 @@ typedef struct {
 gint sluice_collector_run(Collector *collector, const Output *output, Step *step, char *error, gsize room);
 
 /* Adds one frame to a batch's metadata, with all that it brings along. */
-static void add_frame(const SluiceProvider *provider, gpointer batch, const SluiceFrameRow *row, GstBuffer *buffer,
-                      guint place) {
+static void add_frame(const Output *output, gpointer batch, const SluiceFrameRow *row, Capture capture,
+                      GstBuffer *buffer, guint place) {
+  const SluiceProvider *provider = output->provider;
   gpointer frame = provider->acquire_frame(batch);
   gpointer carried = sluice_carried_frame(provider, buffer);
   if (carried != NULL) sluice_carry_frame(provider, carried, frame);
   sluice_set_frame(provider, frame, row, place);
+  if (capture != CAPTURE_UNTOLD || carried != NULL)
+    sluice_tell_capture(provider, batch, frame, capture, output->capture_type);
   provider->add_frame(batch, frame);
 }
 
 /* Describes the frames in new metadata of the batch. */
-static gboolean add_metadata(GstBuffer *batch, const Output *output, const SluiceFrameRow *rows, const RawFrame *frames,
-                             guint n, char *error, gsize room) {
+static gboolean add_metadata(GstBuffer *batch, const Output *output, const SluiceFrameRow *rows, const Capture *captures,
+                             const RawFrame *frames, guint n, char *error, gsize room) {
   const SluiceProvider *provider = output->provider;
   gpointer meta = provider->create_batch(output->capacity);
   FIELD(provider, meta, BATCH_MAX_FRAMES, guint32) = output->capacity; /* copies need it */
   provider->lock(meta);
-  for (guint i = 0; i < n; i++) add_frame(provider, meta, &rows[i], frames[i].buffer, i);
+  for (guint i = 0; i < n; i++) add_frame(output, meta, &rows[i], captures[i], frames[i].buffer, i);
   provider->unlock(meta);
   gpointer attached = provider->add_meta(batch, meta, NULL, FIELD(provider, meta, BASE_COPY, gpointer),
                                          FIELD(provider, meta, BASE_RELEASE, gpointer));
@@ -55,6 +59,7 @@ static GstBuffer *make_batch(Collector *collector, const GQueue *taken, const Ou
                              gsize room) {
   g_autofree RawFrame *frames = g_new(RawFrame, taken->length);
   g_autofree SluiceFrameRow *rows = g_new(SluiceFrameRow, taken->length);
+  g_autofree Capture *captures = g_new(Capture, taken->length);
   GstBuffer *batch = gst_buffer_new();
   guint n = 0;
   for (const GList *link = taken->head; link != NULL; link = link->next, n++) {
@@ -62,11 +67,12 @@ static GstBuffer *make_batch(Collector *collector, const GQueue *taken, const Ou
     frames[n] = frame->format->is.raw;
     frames[n].buffer = GST_BUFFER_CAST(frame->object);
     rows[n] = frame->row;
+    captures[n] = frame->capture;
     collector->last_pts = MAX(collector->last_pts, (guint64)frame->running_time);
   }
   GST_BUFFER_PTS(batch) = collector->last_pts;
   if (!sluice_batch_frames(batch, frames, n, output->capacity, error, room) ||
-      !add_metadata(batch, output, rows, frames, n, error, room))
+      !add_metadata(batch, output, rows, captures, frames, n, error, room))
     gst_clear_buffer(&batch);
   return batch;
 }

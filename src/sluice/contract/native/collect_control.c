@@ -44,6 +44,7 @@ void sluice_stream_resume(Stream *stream);
 gboolean sluice_stream_mark_ended(Stream *stream, gboolean ended);
 void sluice_stream_set_absent(Stream *stream);
 void sluice_stream_set_freshest(Stream *stream, gboolean freshest);
+void sluice_stream_set_capture(Stream *stream, gint capture);
 gboolean sluice_collector_all_ended(Collector *collector);
 guint64 sluice_collector_batches(Collector *collector);
 
@@ -200,6 +201,13 @@ void sluice_stream_set_freshest(Stream *stream, gboolean freshest) {
   g_mutex_lock(&stream->collector->lock);
   stream->freshest = freshest;
   g_cond_broadcast(&stream->room);
+  g_mutex_unlock(&stream->collector->lock);
+}
+
+/* What ntp_timestamp of the stream's frames is, and is said to be. */
+void sluice_stream_set_capture(Stream *stream, gint capture) {
+  g_mutex_lock(&stream->collector->lock);
+  stream->capture = (Capture)capture;
   g_mutex_unlock(&stream->collector->lock);
 }
 

@@ -164,7 +164,10 @@ static guint64 sender_time(GstBuffer *buffer) {
 }
 
 /* Describes a frame of the stream; its number and times count as used whether it is queued afterwards or not. */
-static Waiting *describe(Stream *stream, GstBuffer *buffer, guint64 ntp) {
+static Waiting *describe(Stream *stream, GstBuffer *buffer) {
+  gboolean by_sender = stream->capture == CAPTURE_UNTOLD ? !stream->collector->settings.wall_clock
+                                                         : stream->capture == CAPTURE_SENDER;
+  guint64 ntp = by_sender ? sender_time(buffer) : wall_clock();
   const StreamFormat *is = &stream->format->is;
   Waiting *waiting = g_new0(Waiting, 1);
   guint64 pts = GST_BUFFER_PTS(buffer);
@@ -180,6 +183,7 @@ static Waiting *describe(Stream *stream, GstBuffer *buffer, guint64 ntp) {
   waiting->stream = stream;
   waiting->format = stream->format;
   waiting->running_time = (gint64)stream->running_time;
+  if (ntp != 0) waiting->capture = by_sender ? CAPTURE_SENDER : stream->capture;
   waiting->row = (SluiceFrameRow){
       .buf_pts = pts,
       .ntp_timestamp = ntp,
@@ -213,7 +217,7 @@ GstFlowReturn sluice_stream_put(Stream *stream, GstElement *element, GstBuffer *
   else if (answer != GST_FLOW_OK && !stream->removed) stream->counts.refused++;
   if (answer == GST_FLOW_OK) {
     guint64 untimed = stream->counts.untimed;
-    waiting = describe(stream, buffer, collector->settings.wall_clock ? wall_clock() : sender_time(buffer));
+    waiting = describe(stream, buffer);
     if (untimed == 0 && stream->counts.untimed == 1 && element != NULL) {
       g_mutex_unlock(&collector->lock);
       warn_untimed(element, stream->number);

@@ -3,6 +3,7 @@
  * Only frames whose message is made of the frame's and its objects' own fields are told here. One that carries user
  * metadata, or an object with results of classifiers, user metadata or a label that is not UTF-8, is left to Python.
  */
+#include "capture.h"
 #include "provider.h"
 
 #include <float.h>
@@ -167,6 +168,17 @@ put_utc (GString *out, guint64 ntp)
       (gint) (ntp % SECOND / 1000000));
 }
 
+/* Where the time comes from, where the frame says so. */
+static void
+put_capture (const SluiceProvider *provider, gpointer frame, GString *out)
+{
+  for (GList *link = FIELD (provider, frame, FRAME_USERS, GList *); link != NULL; link = link->next) {
+    const gchar *told = sluice_capture_told (provider, link->data);
+    if (told != NULL)
+      g_string_append_printf (out, ",\"utc_from\":\"%s\"", told);
+  }
+}
+
 static void
 put_head (const SluiceProvider *provider, gpointer frame, const guint32 *size, GString *out)
 {
@@ -179,8 +191,10 @@ put_head (const SluiceProvider *provider, gpointer frame, const guint32 *size, G
     g_string_append (out, ",\"pts\":null");
   else
     put_unsigned (out, ",\"pts\":", pts);
-  if (ntp != 0 && ntp != NO_TIME)
+  if (ntp != 0 && ntp != NO_TIME) {
     put_utc (out, ntp);
+    put_capture (provider, frame, out);
+  }
   if (size[0] != 0 && size[1] != 0) {
     put_unsigned (out, ",\"width\":", size[0]);
     put_unsigned (out, ",\"height\":", size[1]);
@@ -249,8 +263,12 @@ put_object (const SluiceProvider *provider, gpointer object, GList *last, GStrin
 static gboolean
 is_plain (const SluiceProvider *provider, gpointer frame, guint surfaces)
 {
-  if (FIELD (provider, frame, FRAME_BATCH_ID, guint) >= surfaces || FIELD (provider, frame, FRAME_USERS, GList *) != NULL)
+  if (FIELD (provider, frame, FRAME_BATCH_ID, guint) >= surfaces)
     return FALSE;
+  for (GList *link = FIELD (provider, frame, FRAME_USERS, GList *); link != NULL; link = link->next) {
+    if (sluice_capture_told (provider, link->data) == NULL)
+      return FALSE;
+  }
   for (GList *link = FIELD (provider, frame, FRAME_OBJECTS, GList *); link != NULL; link = link->next) {
     const gchar *label = &FIELD (provider, link->data, OBJECT_LABEL, gchar);
     if (FIELD (provider, link->data, OBJECT_CLASSIFIERS, GList *) != NULL

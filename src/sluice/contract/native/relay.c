@@ -12,6 +12,10 @@
 /* A viewer's clock and the stream's may drift apart by so much before its timestamps jump. */
 #define MOST_DRIFT (2 * GST_SECOND)
 
+/* nv-pad-added to update-caps, and the control events: 400 to 410; as DeepStream numbers them. */
+#define FIRST_CUSTOM 400
+#define LAST_CUSTOM 410
+
 enum { TARGET_WAITS = 1, TARGET_REBASED = 2 };
 
 /* Mirrored by app/outputs/relay.py. */
@@ -45,6 +49,7 @@ typedef struct {
   GPtrArray *targets;
   GstSegment segment;
   GstCaps *caps;
+  GstPad *pad; /* whose probe this is: whoever attaches holds it */
   gboolean keyed;
   gint64 offset; /* what is added to running times so that they never go back */
   GQueue ring;
@@ -247,6 +252,36 @@ static void take_end(SluiceRelay *relay) {
   g_ptr_array_unref(targets);
 }
 
+/* Events that say which streams are in the batches, and what elements behind are to do. */
+static gboolean is_custom(GstEvent *event) {
+  guint number = (guint)GST_EVENT_TYPE(event) >> GST_EVENT_NUM_SHIFT;
+  return number >= FIRST_CUSTOM && number <= LAST_CUSTOM;
+}
+
+static void pass_on(SluiceRelay *relay, GstEvent *event) {
+  g_mutex_lock(&relay->lock);
+  GPtrArray *targets = targets_now(relay);
+  g_mutex_unlock(&relay->lock);
+  for (guint i = 0; i < targets->len; i++)
+    gst_element_send_event(((SluiceTarget *)g_ptr_array_index(targets, i))->appsrc, gst_event_ref(event));
+  g_ptr_array_unref(targets);
+}
+
+static gboolean collect_custom(GstPad *pad, GstEvent **event, gpointer events) {
+  (void)pad;
+  if (is_custom(*event)) g_ptr_array_add(events, gst_event_ref(*event));
+  return TRUE;
+}
+
+/* Gives a new target what was said of the streams before it came. */
+static void repeat_custom(const SluiceRelay *relay, GstElement *appsrc) {
+  GPtrArray *events = g_ptr_array_new_with_free_func((GDestroyNotify)gst_event_unref);
+  gst_pad_sticky_events_foreach(relay->pad, collect_custom, events);
+  for (guint i = 0; i < events->len; i++)
+    gst_element_send_event(appsrc, gst_event_ref(g_ptr_array_index(events, i)));
+  g_ptr_array_unref(events);
+}
+
 static void take_event(SluiceRelay *relay, GstEvent *event) {
   GstCaps *caps;
   switch (GST_EVENT_TYPE(event)) {
@@ -264,6 +299,7 @@ static void take_event(SluiceRelay *relay, GstEvent *event) {
       take_end(relay);
       break;
     default:
+      if (!relay->keyed && is_custom(event)) pass_on(relay, event);
       break;
   }
 }
@@ -283,6 +319,7 @@ gpointer sluice_relay_watch(GstPad *pad, gboolean keyed, guint64 ring_time, guin
   g_mutex_init(&relay->lock);
   relay->targets = g_ptr_array_new_with_free_func(target_release);
   gst_segment_init(&relay->segment, GST_FORMAT_TIME);
+  relay->pad = pad;
   relay->keyed = keyed;
   relay->ring_time = ring_time;
   relay->ring_most = ring_bytes;
@@ -304,6 +341,7 @@ gpointer sluice_relay_attach(SluiceRelay *relay, GstElement *appsrc, guint64 mos
   target->until = until;
   target->interval = interval;
   target->needs_key = TRUE;
+  if (!relay->keyed) repeat_custom(relay, appsrc);
   g_mutex_lock(&relay->lock);
   if (relay->caps != NULL) g_object_set(appsrc, "caps", relay->caps, NULL);
   if (GST_CLOCK_TIME_IS_VALID(since)) ring_replay(relay, target, since);

@@ -18,7 +18,7 @@ typedef struct {
   guint64 last_end;     /* of the last frame that went on, timestamp plus duration */
   guint64 jumps;        /* how often times jumped beside the arrivals */
   gint64 last_jump;     /* by how much the last time */
-  guint64 captured;     /* frames that carried the sender's time */
+  guint64 captured;     /* frames of the present source that carried the sender's time */
   guint64 ended;        /* 1 once the present source has ended */
 } SluiceStreamCounts;
 
@@ -192,7 +192,7 @@ void sluice_stream_flow_watch(SluiceStreamFlow *flow, GstPad *pad, gboolean reti
   flow->pad = pad;
   flow->retimed = retimed;
   flow->begun = FALSE;
-  flow->counts.ended = 0;
+  flow->counts.ended = flow->counts.captured = 0;
   flow->last_capture = 0;
   gst_segment_init(&flow->segment, GST_FORMAT_TIME);
   g_mutex_unlock(&flow->lock);

@@ -156,7 +156,11 @@ class ObjectRecord:
 
 @dataclass(frozen=True)
 class FrameRecord:
-    """One frame; see the table above. ``ntp`` is nanoseconds since 1970 or 0, ``width`` and ``height`` 0 if unknown."""
+    """One frame; see the table above.
+
+    ``ntp`` is nanoseconds since 1970 or 0, ``ntp_from`` "rtcp", "arrival" or None where nobody says, ``width`` and
+    ``height`` 0 if unknown.
+    """
 
     stream: int
     number: int
@@ -170,6 +174,7 @@ class FrameRecord:
     objects: Sequence[ObjectRecord] = field(default_factory=list)
     answers: Sequence[Answer] = ()
     user: Sequence[Any] = ()
+    ntp_from: str | None = None
 
 
 def messages(
@@ -226,6 +231,8 @@ def _head(frame: FrameRecord) -> dict[str, Any]:
     }
     if frame.ntp not in (0, CLOCK_TIME_NONE):
         head["utc"] = utc_text(frame.ntp)
+        if frame.ntp_from:
+            head["utc_from"] = frame.ntp_from
     if frame.width and frame.height:
         head |= {"width": frame.width, "height": frame.height}
     if frame.source_width and frame.source_height:
