@@ -35,7 +35,7 @@ THRESHOLDS = {
     "yolov8n_seg_320_coco80_int8_qdq.onnx": 0.3,
 }
 PICTURES = ("bus.jpg", "zidane.jpg")
-FRAMES_OF_A_CLIP = 12
+FRAMES_OF_A_CLIP, EVERY = 12, 12
 
 
 def frame_of(surface, number=0):
@@ -70,20 +70,35 @@ def matches(expected, found):
     return pairs
 
 
+def frames_of_clip(path):
+    """`FRAMES_OF_A_CLIP` frames, or as many as there are, `EVERY` frames apart."""
+    capture, frames = cv2.VideoCapture(str(path)), []
+    while len(frames) < FRAMES_OF_A_CLIP and (frame := capture.read()[1]) is not None:
+        frames.append(frame)
+        for _ in range(EVERY - 1):
+            capture.grab()
+    return frames
+
+
+def yuv_surfaces(bgr):
+    """A picture as I420, and the same planes as NV12 of another matrix and range."""
+    height, width = (side // 2 * 2 for side in bgr.shape[:2])
+    planes = cv2.cvtColor(bgr[:height, :width], cv2.COLOR_BGR2YUV_I420).reshape(-1)
+    luma = planes[: height * width].reshape(height, width)
+    u, v = planes[height * width :].reshape(2, height // 2, width // 2)
+    yield ArraySurface([luma, u, v], "I420", width, height)
+    yield ArraySurface([luma, np.stack([u, v], axis=2)], "NV12", width, height, Matrix.BT709, True)
+
+
 @pytest.fixture(scope="module")
 def pairs_of_frames(data):
     """Frames in YUV, each with the same frame as a full-size RGB picture: two pictures and frames of three clips."""
     pictures = [cv2.imread(str(data / "models/images" / name)) for name in PICTURES]
     for clip in ("vtest_pets09_h264_b3", "mmtracking_demo", "Retail02_first7s"):
-        capture = cv2.VideoCapture(str(data / f"videos/{clip}.mp4"))
-        frames = []
-        while (frame := capture.read()[1]) is not None:
-            frames.append(frame)
-        pictures += frames[:: max(1, len(frames) // FRAMES_OF_A_CLIP)][:FRAMES_OF_A_CLIP]
+        pictures += frames_of_clip(data / f"videos/{clip}.mp4")
     result = []
     for picture in pictures:
-        rgb = cv2.cvtColor(picture, cv2.COLOR_BGR2RGB)
-        for surface in (from_rgb(rgb, "I420"), from_rgb(rgb, "NV12", matrix=Matrix.BT709, full_range=True)):
+        for surface in yuv_surfaces(picture):
             frame = frame_of(surface)
             result.append((frame, frame_of(ArraySurface([frame.rgb()], "RGB", frame.width, frame.height))))
     return result
@@ -108,24 +123,21 @@ def disturbed(pairs, spec, share):
     return result
 
 
-def test_yuv_frames_give_the_boxes_of_the_rgb_path(data, pairs_of_frames):
-    """At least 99 % of all boxes of the float models overlap by 0.95, and 99 % of scores lie within 0.02.
+@pytest.mark.parametrize("name", ["yolox_nano_416x416.onnx", "nanodet_m_320.onnx"])
+def test_yuv_frames_give_the_boxes_of_the_rgb_path(data, name, pairs_of_frames):
+    """At least 98 % of boxes overlap by 0.95, and 99 % of scores lie within 0.02.
 
-    What moves is what moves when a fifth of the picture's values change by 1 of 255, which is how far the two ways'
-    roundings are apart: two anchors of one object change places. NanoDet has a little more of that than YOLOX.
+    It is 99 % of the boxes on average. What moves is what moves when a fifth of the RGB picture's values change by 1
+    of 255, which is how far the two ways' roundings are apart: two anchors of one object change places.
     """
-    moved = {}
-    for name, least in (("yolox_nano_416x416.onnx", 0.99), ("nanodet_m_320.onnx", 0.98)):
-        model = open_model(data / "models" / name, confidence=THRESHOLDS[name])
-        moved[name] = agreement(model, pairs_of_frames)
-        assert len(moved[name]) > 300
-        same = (moved[name][:, 0] >= 0.95).mean()
-        noise_moves = agreement(model, disturbed(pairs_of_frames, model.head.preprocessing, 0.2))
-        assert same >= least, name
-        assert same >= (noise_moves[:, 0] >= 0.95).mean() - 0.005, name
-    together = np.concatenate(list(moved.values()))
-    assert (together[:, 0] >= 0.95).mean() >= 0.99
-    assert (together[:, 1] <= 0.02).mean() >= 0.99
+    model = open_model(data / "models" / name, confidence=THRESHOLDS[name])
+    moved = agreement(model, pairs_of_frames)
+    assert len(moved) > 150
+    same = (moved[:, 0] >= 0.95).mean()
+    noise_moves = agreement(model, disturbed(pairs_of_frames[::2], model.head.preprocessing, 0.2))
+    assert same >= 0.98
+    assert same >= (noise_moves[:, 0] >= 0.95).mean() - 0.02
+    assert (moved[:, 1] <= 0.02).mean() >= 0.99
 
 
 @pytest.mark.parametrize("name", list(THRESHOLDS)[2:])
@@ -133,14 +145,14 @@ def test_models_that_jump_at_one_level_of_noise_move_no_more_than_from_that(data
     """FastestDet and the int8 models move boxes when pixels change by 1 of 255, whatever the path.
 
     How many is measured on RGB pictures of the network's own size that are disturbed by -1, 0 or 1. The direct way
-    from YUV may move as many, and 5 % for chance.
+    from YUV may move as many, and 10 % for chance.
     """
     model = open_model(data / "models" / name, confidence=THRESHOLDS[name])
     pairs = pairs_of_frames[::6]
     direct = agreement(model, pairs)
     noise_moves = agreement(model, disturbed(pairs, model.head.preprocessing, 2 / 3))
     assert (noise_moves[:, 0] < 0.95).any()
-    assert (direct[:, 0] >= 0.95).mean() >= (noise_moves[:, 0] >= 0.95).mean() - 0.05
+    assert (direct[:, 0] >= 0.95).mean() >= (noise_moves[:, 0] >= 0.95).mean() - 0.1
 
 
 def bright(value, name="I420", size=(64, 48)):
@@ -251,6 +263,7 @@ def test_an_unknown_head_is_refused_with_every_decoders_reason(tmp_path):
     found = inspect_model(path)
     assert (found.decoder, found.fragment) == (None, None)
     assert "not recognised: no decoder recognises the outputs" in str(found)
+    assert len([line for line in str(found).splitlines() if line.startswith("  not     ")]) == len(DECODERS)
     assert "odd float32 [1, 1, 3, 32, 32]" in str(found)
 
 
@@ -316,6 +329,10 @@ def test_inspection_says_what_why_and_why_not(data):
     assert "output1 float32 [1, 32, 80, 80]" in text
     assert "320x320 NCHW float32, RGB, aspect kept, centre, padded with 114" in text
     assert f"use     {found.fragment}" in text
+    others = len(DECODERS) - 1
+    assert text.endswith(f"  not     {others} other decoders; --verbose says why")
+    told = str(inspect_model(found.path, verbose=True)).splitlines()
+    assert len([line for line in told if line.startswith("  not     ")]) == others
 
 
 @pytest.fixture

@@ -68,36 +68,30 @@ def pair_up(expected: Detections, found: Detections, iou: float) -> np.ndarray:
 
 
 def frame_masks(detections: Detections, width: int, height: int) -> np.ndarray:
-    """Masks bool [N,height,width] of a frame, from masks of either kind."""
+    """Masks bool [N,height,width] of a frame, from masks of either kind.
+
+    A pixel belongs to a box by Ultralytics' rule (utils/ops.py, crop_mask): from the first whose number is not below
+    the box's edge to the last whose number is below it.
+    """
     if detections.masks is not None:
         return detections.masks
     result = np.zeros((len(detections), height, width), bool)
     for row, (box, mask) in enumerate(zip(detections.xyxy, detections.box_masks, strict=True)):
-        left, top, right, bottom = box
-        columns = np.arange(max(0, int(left)), min(width, int(np.ceil(right))))
-        rows = np.arange(max(0, int(top)), min(height, int(np.ceil(bottom))))
-        if len(columns) == 0 or len(rows) == 0:
+        (x0, y0), (x1, y1) = box[:2], box[2:]
+        left, top = np.ceil(box[:2]).astype(int).clip(0)
+        right, bottom = np.ceil(box[2:]).astype(int).clip(0, (width, height))
+        if left >= right or top >= bottom:
             continue
         # Where each pixel's centre lies in the mask's cells.
-        x = (columns + 0.5 - left) / max(right - left, 1e-6) * mask.shape[1] - 0.5
-        y = (rows + 0.5 - top) / max(bottom - top, 1e-6) * mask.shape[0] - 0.5
+        x = (np.arange(left, right) + 0.5 - x0) / (x1 - x0) * mask.shape[1] - 0.5
+        y = (np.arange(top, bottom) + 0.5 - y0) / (y1 - y0) * mask.shape[0] - 0.5
         grid_x, grid_y = np.meshgrid(x.astype(np.float32), y.astype(np.float32))
         values = cv2.remap(mask, grid_x, grid_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-        result[row][rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] = values > detections.mask_threshold
+        result[row, top:bottom, left:right] = values > detections.mask_threshold
     return result
 
 
-def mask_faults(expected: np.ndarray, found: np.ndarray, edge: float) -> np.ndarray:
-    """For masks [N,h,w] pair by pair, the share of pixels that differ further than `edge` pixels from an outline.
-
-    Where an outline lies to a pixel is a matter of when a mask is enlarged, cut to its box and made binary; Ultralytics
-    itself has two ways that differ by that much.
-    """
-    radius = int(np.ceil(edge))
-    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1))
-    shares = []
-    for one, other in zip(expected.astype(np.uint8), found.astype(np.uint8), strict=True):
-        missing = cv2.erode(one, kernel) & ~other
-        too_much = other & ~cv2.dilate(one, kernel)
-        shares.append(((missing | too_much) & 1).sum() / max(1, (one | other).sum()))
-    return np.array(shares)
+def mask_overlap(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """Intersection over union of masks [N,h,w], pair by pair."""
+    both, either = (expected & found).sum(axis=(1, 2)), (expected | found).sum(axis=(1, 2))
+    return np.asarray(both / np.maximum(either, 1))

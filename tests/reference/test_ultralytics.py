@@ -12,7 +12,7 @@ pytest.importorskip("ultralytics", reason="needs the environment of make test-re
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "models")]
 from array_surfaces import from_rgb
-from comparing import frame_masks, gap_threshold, mask_faults, pair_up
+from comparing import frame_masks, gap_threshold, mask_overlap, pair_up
 from ultralytics_nets import Family, ReferenceNet, crop
 
 from sluice.models.detections import Detections
@@ -22,6 +22,9 @@ from sluice.runtimes import open_network
 
 IOU = 0.7
 LOW = 0.05  # what the threshold is chosen above
+LEAST_AREA = 100  # pixels of a mask that is compared
+#: Least overlap of masks, by that of the boxes: from the same network input, and from a picture that is scaled first.
+MASK_IOU = {0.999: 0.98, 0.99: 0.94}
 
 #: One row per kind of export; a new family is a new row.
 FAMILIES = (
@@ -40,7 +43,7 @@ FAMILIES = (
         for name in ("yolo26n", "yolo12n", "yolo11n", "yolov8n")
         for task in ("seg", "pose", "obb")
     ),
-    *(Family(f"yolo26n-{task}", {"nms": False}, seed=2) for task in ("seg", "pose", "obb")),
+    *(Family(f"yolo26n-{task}", {"nms": False}) for task in ("seg", "pose", "obb")),
 )
 CLASSIFIERS = tuple(Family(f"{name}-cls", size=(224, 224)) for name in ("yolo26n", "yolo11n", "yolov8n"))
 
@@ -94,17 +97,19 @@ def compare(net: ReferenceNet, rgb: np.ndarray, iou: float) -> None:
     expected = net.detections(rgb, confidence, IOU)
     assert len(expected) >= 8
     result = found(net, rgb, confidence)
-    if expected.masks is not None:  # Ultralytics leaves out an object whose mask has no pixel; Sluice keeps its box
-        result = result[frame_masks(result, rgb.shape[1], rgb.shape[0]).any(axis=(1, 2))]
     result = result[pair_up(expected, result, iou)]
     assert np.abs(expected.scores - result.scores).max() < 0.01
-    # One pixel of the network's input is this many of the picture.
-    edge = max(rgb.shape[0] / net.family.size[0], rgb.shape[1] / net.family.size[1], 1.0)
-    compare_parts(expected, result, rgb.shape, edge)
+    compare_parts(expected, result)
+    if expected.masks is not None:
+        fine = net.detections(rgb, confidence, IOU, fine_masks=True)
+        # A mask of a pixel or two may have none when it is enlarged otherwise; Ultralytics then leaves the object out.
+        shown = np.isin(expected.scores, fine.scores)
+        np.testing.assert_array_equal(expected.scores[shown], fine.scores)
+        compare_masks(fine.masks, frame_masks(result[shown], rgb.shape[1], rgb.shape[0]), MASK_IOU[iou])
 
 
-def compare_parts(expected: Detections, result: Detections, shape: tuple[int, ...], edge: float) -> None:
-    """Angles, key points and masks of results in the same order."""
+def compare_parts(expected: Detections, result: Detections) -> None:
+    """Angles and key points of results in the same order."""
     if expected.angles is not None:
         # A box turned by a right angle, its width and height changed over, is the same box, and Ultralytics does so.
         turned = np.abs(expected.angles - result.angles) % 90
@@ -112,10 +117,17 @@ def compare_parts(expected: Detections, result: Detections, shape: tuple[int, ..
     if expected.keypoints is not None:
         assert np.abs(expected.keypoints[..., :2] - result.keypoints[..., :2]).max() < 1.0
         assert np.abs(expected.keypoints[..., 2] - result.keypoints[..., 2]).max() < 0.01
-    if expected.masks is not None:
-        faults = mask_faults(expected.masks, frame_masks(result, shape[1], shape[0]), edge)
-        assert faults.mean() < 0.02
-        assert faults.max() < 0.1  # of masks of 20 pixels
+
+
+def compare_masks(expected: np.ndarray, found: np.ndarray, iou: float) -> None:
+    """Masks of at least `LEAST_AREA` pixels, by their overlap.
+
+    In what is smaller, one row of cells along the outline, which two ways of sampling place differently, is much.
+    """
+    large = expected.sum(axis=(1, 2)) >= LEAST_AREA
+    assert large.sum() >= 3
+    overlaps = mask_overlap(expected[large], found[large])
+    assert overlaps.min() > iou, np.sort(overlaps)[:5]
 
 
 @pytest.fixture(scope="module", params=CLASSIFIERS, ids=str)

@@ -62,8 +62,8 @@ class ReferenceNet:
         tensors = outputs if isinstance(outputs, (tuple, list)) else [outputs]
         return [tensor.numpy() for tensor in tensors if hasattr(tensor, "numpy")]
 
-    def results(self, rgb: np.ndarray, confidence: float, iou: float = 0.7) -> Any:
-        """Ultralytics' own result for a picture."""
+    def results(self, rgb: np.ndarray, confidence: float, iou: float = 0.7, *, fine_masks: bool = False) -> Any:
+        """Ultralytics' own result for a picture; with `fine_masks` masks are enlarged before they are made binary."""
         [result] = self.yolo.predict(
             np.ascontiguousarray(rgb[:, :, ::-1]),
             conf=confidence,
@@ -73,12 +73,15 @@ class ReferenceNet:
             verbose=False,
             device="cpu",
             nms=False if self.family.end_to_end else None,
+            retina_masks=fine_masks,
         )
         return result
 
-    def detections(self, rgb: np.ndarray, confidence: float, iou: float = 0.7) -> Detections:
+    def detections(
+        self, rgb: np.ndarray, confidence: float, iou: float = 0.7, *, fine_masks: bool = False
+    ) -> Detections:
         """The same as `Detections`."""
-        return Detections.from_ultralytics(self.results(rgb, confidence, iou))
+        return Detections.from_ultralytics(self.results(rgb, confidence, iou, fine_masks=fine_masks))
 
     @property
     def _head(self) -> Any:
@@ -114,6 +117,8 @@ def tune(model: Any, rgb: np.ndarray, size: tuple[int, int]) -> None:
     norms = [module for module in model.modules() if isinstance(module, torch.nn.BatchNorm2d)]
     before = [norm.momentum for norm in norms]
     with torch.no_grad():
+        if hasattr(model.model[-1], "proto"):
+            _smooth(model.model[-1].proto)
         model.train()
         for norm in norms:
             norm.reset_running_stats()
@@ -136,6 +141,15 @@ def crop(rgb: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """A part of the picture that has the network's size."""
     height, width = size
     return np.ascontiguousarray(rgb[200 : 200 + height, 100 : 100 + width])
+
+
+def _smooth(prototypes: Any) -> None:
+    """Let prototypes of masks vary slowly, as trained ones do; those of fresh weights change their sign every cell."""
+    import torch
+
+    for layer in prototypes.modules():
+        if isinstance(layer, (torch.nn.Conv2d, torch.nn.ConvTranspose2d)):
+            layer.weight.copy_(layer.weight.mean((2, 3), keepdim=True).expand_as(layer.weight))
 
 
 def _tune_scores(model: Any, convolutions: list[Any], pictures: Any) -> None:

@@ -15,7 +15,8 @@ from sluice.runtimes import TensorInfo, choose_runtime, open_network
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found in a network file. ``str()`` is the text for people.
+    """What was found in a network file. ``str()`` is the text for people; the decoders that were rejected are in it
+    where none fits, and with ``verbose``.
 
     Attributes:
         path: the file.
@@ -28,6 +29,7 @@ class Inspection:
         labels: the label table that would be used; labels_from says where it comes from.
         preprocessing: what would be put in, in words.
         fragment: the element for gst-launch that runs this model; None without a decoder.
+        verbose: say in the text why the other decoders were rejected, even if one fits.
     """
 
     path: Path
@@ -42,6 +44,7 @@ class Inspection:
     labels_from: str
     preprocessing: str
     fragment: str | None = None
+    verbose: bool = False
 
     def __str__(self) -> str:
         lines = [f"{self.path} ({self.runtime})"]
@@ -52,16 +55,20 @@ class Inspection:
         lines.append(f"  labels  {len(self.labels)} from {self.labels_from}")
         lines.append(f"  picture {self.preprocessing}")
         lines += [f"  use     {self.fragment}"] if self.fragment else []
-        lines += [f"  not     {name}: {why}" for name, why in self.rejected.items()]
+        if self.verbose or self.decoder is None:
+            lines += [f"  not     {name}: {why}" for name, why in self.rejected.items()]
+        elif self.rejected:
+            lines.append(f"  not     {len(self.rejected)} other decoders; --verbose says why")
         return "\n".join(lines)
 
 
-def inspect_model(path: str | Path, runtime: str = "auto") -> Inspection | ConfigInspection:
+def inspect_model(path: str | Path, runtime: str = "auto", *, verbose: bool = False) -> Inspection | ConfigInspection:
     """Open a network file, or the network of a configuration file of nvinfer, and say what is in it.
 
     Args:
         path: the file.
         runtime: see `sluice.runtimes.open_network`.
+        verbose: let the text say why each of the other decoders was rejected.
 
     Raises:
         ModelError: the file is missing or cannot be opened.
@@ -95,6 +102,7 @@ def inspect_model(path: str | Path, runtime: str = "auto") -> Inspection | Confi
         labels_from=head.labels_from if head else "nowhere",
         preprocessing=_words(head) if head else "unknown",
         fragment=_fragment(path, runtime, head) if head and decoder else None,
+        verbose=verbose,
     )
 
 

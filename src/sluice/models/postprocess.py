@@ -50,9 +50,9 @@ def to_detections(
         found.keypoints[..., :2] = box.to_frame(found.keypoints[..., :2])
     if raw.masks is not None:
         found.box_masks = raw.masks.cut(keep, box.to_network(xyxy), size)
-        if raw.masks.prototypes is not None:
-            # As Ultralytics, models/yolo/segment/predict.py: what has no pixel is no object.
-            found = found[np.array([bool((mask > found.mask_threshold).any()) for mask in found.box_masks], np.bool_)]
+        visible = raw.masks.visible(keep, found.box_masks, raw.xyxy[keep], size)
+        if not visible.all():  # as Ultralytics, models/yolo/segment/predict.py: what has no pixel is no object
+            found = found[visible]
     return found
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import platform
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -59,6 +61,12 @@ def infer(model, *pictures):
     return [found.validate(rgb.shape[1::-1]) for found, rgb in zip(model.infer(frames), pictures, strict=True)]
 
 
+def int8_saturates():
+    """Whether ONNX Runtime's int8 kernels for this processor cut sums off at 16 bits (x86-64 without VNNI)."""
+    info = Path("/proc/cpuinfo").read_text()
+    return platform.machine() == "x86_64" and "vnni" not in info
+
+
 def iou(a, b):
     size = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2])
     inter = np.clip(size, 0, None).prod()
@@ -73,6 +81,7 @@ def test_each_model_is_recognised(opened, name):
 @pytest.mark.parametrize("picture_name", PICTURES)
 @pytest.mark.parametrize("name", list(MODELS)[:8])
 def test_boxes_no_more_and_no_less(data, recorded, opened, name, picture_name):
+    """The recorded boxes are of a processor with VNNI: on others the int8 networks themselves give other numbers."""
     rgb = picture(data, picture_name)
     expected = sorted(recorded[name][picture_name], key=lambda row: -row["score"])
     [found] = infer(opened(name), rgb)
@@ -80,13 +89,15 @@ def test_boxes_no_more_and_no_less(data, recorded, opened, name, picture_name):
     limits = np.array([*rgb.shape[1::-1]] * 2)
     assert (found.xyxy >= 0).all()
     assert (found.xyxy <= limits).all()
+    rough = "int8" in name and int8_saturates()
+    least, apart = (0.85, 0.05) if rough else (0.99, 0.006)
     left = list(range(len(found)))
     for row in expected:
         box = np.clip(row["xyxy"], 0, limits)
         best = max(left, key=lambda i: iou(found.xyxy[i], box))
         left.remove(best)
-        assert iou(found.xyxy[best], box) >= 0.99
-        assert found.scores[best] == pytest.approx(row["score"], abs=0.006)
+        assert iou(found.xyxy[best], box) >= least
+        assert found.scores[best] == pytest.approx(row["score"], abs=apart)
         assert found.class_ids[best] == row.get("class_id", 0)
 
 

@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 Float = npt.NDArray[np.float32]
 
+#: A mask of fewer cells above its edge may be one that the reference finds empty; only then it is looked at closely.
+FEW_CELLS = 16
 #: Most cells of a mask along one side. Heads give masks at a quarter of the input's size, so that at the usual 640
 #: pixels more cells would hold no more.
 MOST_CELLS = 160
@@ -54,6 +56,35 @@ class Masks:
         else:
             cells = list(values)
         return [_probability(mask) for mask in cells] if self.logits else cells
+
+    def visible(
+        self, rows: npt.NDArray[np.intp], cut: list[Float], boxes: Float, size: tuple[int, int]
+    ) -> npt.NDArray[np.bool_]:
+        """Which masks of prototypes have a pixel of the network's input, by Ultralytics' way of finding that out.
+
+        It enlarges a mask to the input's size and cuts it to the pixels that are not left of or above the box's edges
+        (ultralytics/utils/ops.py, process_mask and crop_mask). An object without a pixel is none, so that for masks of
+        a pixel or two the way of sampling decides.
+
+        Args:
+            rows: which objects.
+            cut: what `cut` gave for them.
+            boxes: float32 [len(rows),4]: their boxes in pixels of the network's input, not clipped.
+            size: width and height of that input.
+        """
+        result = np.ones(len(rows), np.bool_)
+        if self.prototypes is None:
+            return result
+        for number, (row, mask, box) in enumerate(zip(rows, cut, boxes, strict=True)):
+            if np.count_nonzero(mask > 0.5) >= FEW_CELLS:
+                continue
+            first, last = np.ceil(box[:2]), np.ceil(box[2:])
+            left, top = np.clip(first, 0, size).astype(int)
+            right, bottom = np.clip(last, 0, size).astype(int)
+            logits = np.tensordot(np.float32(self.values[row]), np.asarray(self.prototypes, np.float32), 1)
+            enlarged = cv2.resize(logits, size, interpolation=cv2.INTER_LINEAR)
+            result[number] = (enlarged[top:bottom, left:right] > 0).any()
+        return result
 
 
 def _probability(logits: Float) -> Float:
