@@ -345,8 +345,9 @@ class Graph:
             return
         if options.out is not None:
             self._choose_paths(Path(options.out).expanduser(), sources)
-        if hasattr(self._make_branch, "watch_batches"):  # outputs that may show all streams in one picture
-            self._make_branch.watch_batches(last.get_static_pad("src"))
+        watch_batches = getattr(self._make_branch, "watch_batches", None)
+        if watch_batches is not None:  # outputs that may show all streams in one picture
+            watch_batches(last.get_static_pad("src"))
         self.tiled = options.tile or self._whole is not None
         self._splitter = make_element("sluicetiler" if self.tiled else "sluicedemux")
         self.pipeline.add(self._splitter)

@@ -143,13 +143,18 @@ class Feed:
             on_lost()
 
 
-def drawing(options: OutputOptions) -> list[Gst.Element]:
-    """Return elements that draw what was found and give all pictures the even size of the first, in I420."""
+def drawing(options: OutputOptions, *, tiled: bool) -> list[Gst.Element]:
+    """Return elements that draw what was found and give all pictures the even size of the first, in I420.
+
+    With `tiled` they take whole batches and put their frames side by side.
+    """
+    width, height = options.tiled_size
+    tiler = [make_element("sluicetiler", width=width, height=height)] if tiled else []
     fit = Fit()
     convert = make_element("videoconvert")
     fit.watch(convert.get_static_pad("sink"))
     osd = [make_element("sluiceosd", display_mask=True)] if options.overlay else []
-    return [*osd, convert, *fit.elements]
+    return [*tiler, *osd, convert, *fit.elements]
 
 
 def encoding(options: OutputOptions) -> list[Gst.Element]:

@@ -50,6 +50,7 @@ class LiveBranch:
         live: bool,
         tell: Tell,
         on_close: Callable[[LiveBranch], object],
+        batches: Gst.Pad | None = None,
     ) -> None:
         """Build it and begin the outputs that go on.
 
@@ -61,14 +62,11 @@ class LiveBranch:
             live: whether frames are lost rather than waited for.
             tell: takes kind, stream, text and details of an event.
             on_close: called when it is to be closed.
+            batches: for a view of all streams: the pad that whole batches pass; then there is no bin.
         """
         self.hub, self.name = hub, name
         self._tell, self._on_close = tell, on_close
-        sink = end_sink()
-        self.bin = Gst.Bin.new(f"outputs_{number}" if number >= 0 else "outputs_tiled")
-        self.bin.add(sink)
-        entry = sink.get_static_pad("sink")
-        self.bin.add_pad(Gst.GhostPad.new("sink", entry))
+        entry = batches or self._make_bin(number)
         self._raw = Relay(entry, keyed=False)
         self._closed = False
         clips = options.clips
@@ -77,7 +75,7 @@ class LiveBranch:
             f"draw-{name}",
             lambda _feed: self._raw,
             lambda _feed: None,
-            lambda: drawing(options),
+            lambda: drawing(options, tiled=batches is not None),
             keyed=False,
             on_failure=lambda reason: self._feed_failed("drawing", reason),
         )
@@ -99,9 +97,18 @@ class LiveBranch:
             else None
         )
         self.standing: dict[str, Standing] = {}
-        hub.call(lambda: self._begin(options, live))
+        hub.call(lambda: self._begin(options, live, entry))
 
-    def _begin(self, options: OutputOptions, live: bool) -> None:
+    def _make_bin(self, number: int) -> Gst.Pad:
+        """Make the bin and return the pad that its frames come to."""
+        sink = end_sink()
+        self.bin = Gst.Bin.new(f"outputs_{number}")
+        self.bin.add(sink)
+        entry = sink.get_static_pad("sink")
+        self.bin.add_pad(Gst.GhostPad.new("sink", entry))
+        return entry
+
+    def _begin(self, options: OutputOptions, live: bool, entry: Gst.Pad) -> None:
         record, every = options.record, not live
         if record is not None:
             every = record.delivery == "every" or (record.delivery == "auto" and not live)
@@ -115,7 +122,7 @@ class LiveBranch:
             clips = self.standing["clips"] = Clips(self, options.clips)
             triggers = Triggers(options.clips, lambda reason, at: self.hub.post(lambda: clips.trigger(reason, at)))
             if triggers.any:
-                triggers.watch(self.bin.get_static_pad("sink").get_target())
+                triggers.watch(entry)
         self.tick()
 
     # For the graph

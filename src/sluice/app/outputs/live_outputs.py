@@ -8,6 +8,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
 from sluice.app.outputs import webrtc
 from sluice.app.outputs.files_live import Clips
 from sluice.app.outputs.hub import Hub
@@ -59,21 +64,17 @@ class LiveOutputs:
         self._hub.after(_TICK, self._tick)
 
     def __call__(self, number: int, source: Source | None, name: str) -> LiveBranch:
-        """Make the branch of a stream; number -1 and no source: of the view of all streams.
+        """Make the branch of a stream.
 
         Raises:
             ConfigurationError: there is a stream of this name, or an element is missing.
         """
-        with self._lock:
-            if name in self._branches:
-                raise ConfigurationError(f"there is a stream {name!r} among the outputs already")
-        live = source is None or source.live
-        branch = LiveBranch(self._hub, number, name, self.options, live=live, tell=self._tell, on_close=self._forget)
-        with self._lock:
-            self._branches[name] = branch
-        if self._server is not None:
-            self._mount(name, branch)
-        return branch
+        return self._add(name, number, live=source is None or source.live)
+
+    def watch_batches(self, pad: Gst.Pad) -> None:
+        """Make the view of all streams, where it is among the outputs, of the batches that pass a pad."""
+        if self.options.tiled:
+            self._add(TILED, -1, live=True, batches=pad)
 
     # Pictures
 
@@ -223,6 +224,23 @@ class LiveOutputs:
         self._hub.stop()
 
     # Inside
+
+    def _add(self, name: str, number: int, *, live: bool, batches: Gst.Pad | None = None) -> LiveBranch:
+        with self._lock:
+            if name in self._branches:
+                raise ConfigurationError(f"there is a stream {name!r} among the outputs already")
+        branch = LiveBranch(
+            *(self._hub, number, name, self.options),
+            live=live,
+            tell=self._tell,
+            on_close=self._forget,
+            batches=batches,
+        )
+        with self._lock:
+            self._branches[name] = branch
+        if self._server is not None:
+            self._mount(name, branch)
+        return branch
 
     def _branch(self, name: str) -> LiveBranch:
         with self._lock:

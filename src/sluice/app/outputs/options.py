@@ -207,6 +207,8 @@ class OutputOptions:
         rtsp: the RTSP server.
         pictures: snapshots and MJPEG.
         webrtc: WebRTC.
+        tiled: whether there is also a view of all streams, under the name "tiled".
+        tiled_size: its width and height in pixels.
         overlay: whether boxes, labels and masks are drawn.
         key_seconds: the most seconds between key frames, which is how long a late viewer may wait.
         bitrate: of the encoded streams in bit/s; None: constant quality.
@@ -218,6 +220,8 @@ class OutputOptions:
     rtsp: RtspOptions | None = None
     pictures: PictureOptions | None = field(default_factory=PictureOptions)
     webrtc: WebRtcOptions | None = None
+    tiled: bool = False
+    tiled_size: tuple[int, int] = (1280, 720)
     overlay: bool = True
     key_seconds: float = 2.0
     bitrate: int | None = None
@@ -226,3 +230,7 @@ class OutputOptions:
         """Check the values; raises ConfigurationError by name."""
         _check(self, "key_seconds", 0.1)
         _check(self, "bitrate", 10_000, none=True)
+        if len(self.tiled_size) != 2 or min(self.tiled_size) < 16 or any(side % 2 for side in self.tiled_size):
+            raise ConfigurationError(
+                f"OutputOptions: tiled_size is {self.tiled_size}; it is an even width and height, as (1280, 720)"
+            )
