@@ -201,6 +201,23 @@ def test_a_buffer_without_metadata_is_an_error_that_says_what_is_missing():
 
 
 @pytest.mark.parametrize(("properties", "told_embeddings"), [("", False), ("embeddings=true", True)])
+def test_what_holds_for_the_frame_is_told(properties, told_embeddings):
+    def change(batch):
+        (frame,) = batch.frames
+        infer_meta.attach_segmentation(frame, [[2, 2, -1, 0], [2, 2, 2, 0]], classes=3, unique_id=6)
+        infer_meta.attach_embeddings(frame, [0.25, -1.5], unique_id=5)
+        infer_meta.attach_keypoints(frame, [[12.5, 9, 0.1]], unique_id=4)
+
+    with Feed(f"sluicemsgconv {properties}") as feed:
+        ((message,),) = (told(push_with(feed, change, Given([PERSON]))),)
+    classes = [{"class_id": 2, "share": 0.625}, {"class_id": 0, "share": 0.25}]
+    assert message["segmentations"] == [{"component": 6, "size": [2, 4], "classes": classes}]
+    assert message["keypoints"] == [{"component": 4, "points": [[12.5, 9.0, 0.1]]}]
+    assert message.get("embeddings") == ([{"component": 5, "vector": [0.25, -1.5]}] if told_embeddings else None)
+    assert not {"segmentations", "keypoints", "embeddings"} & message["objects"][0].keys()
+
+
+@pytest.mark.parametrize(("properties", "told_embeddings"), [("", False), ("embeddings=true", True)])
 def test_key_points_are_told_and_embeddings_where_asked_for(properties, told_embeddings):
     def change(batch):
         (frame,) = batch.frames

@@ -10,7 +10,7 @@ import pytest
 import sluice.messages.schema as schema_package
 from sluice.contract.answer_meta import Answer
 from sluice.messages.deepstream_config import read_configuration
-from sluice.messages.schema import Attribute, FrameRecord, Mask, Numbers, ObjectRecord, Per, messages
+from sluice.messages.schema import Attribute, FrameRecord, Mask, Numbers, ObjectRecord, Per, Shares, messages
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -39,6 +39,11 @@ ANSWERS = [
     Answer(2, 4, "a street"),
     Answer(2, 5, "null", "json", None),
 ]
+OF_FRAME = {
+    "keypoints": [Numbers(1, np.ones((4, 3), np.float32))],
+    "embeddings": [Numbers(2, np.ones(8, np.float32))],
+    "segmentations": [Shares.of(3, np.array([[0, 0, -1], [2, 2, 2]], np.int32))],
+}
 LITTLE = ObjectRecord((1 << 64) - 1, "", -1, -0.1, 1, (float("nan"), 0.0, 1.0, 2.0))
 ABOUT = {
     "sensor": {
@@ -74,7 +79,7 @@ def test_the_schema_is_one():
 @pytest.mark.parametrize(
     "record",
     [
-        frame(EVERYTHING, LITTLE, user=[1], answers=ANSWERS),
+        frame(EVERYTHING, LITTLE, user=[1], answers=ANSWERS, **OF_FRAME),
         frame(answers=ANSWERS),
         frame(),
         frame(LITTLE, pts=(1 << 64) - 1, ntp=0, width=0, source_height=0, inferred=False),
@@ -101,7 +106,7 @@ def test_every_member_is_described():
                 found |= described(inner) if isinstance(inner, dict) else set()
         return found
 
-    (message,) = told(frame(EVERYTHING, LITTLE, user=[1], answers=ANSWERS), about=ABOUT)
+    (message,) = told(frame(EVERYTHING, LITTLE, user=[1], answers=ANSWERS, **OF_FRAME), about=ABOUT)
     free = {"lat", "lon", "alt", "x", "y", "z", "source"}
     assert members(message) - free <= described(VALIDATOR.schema)
 
@@ -147,8 +152,9 @@ def test_an_answer_is_told_once_and_with_its_time():
     assert "value" not in plain
     assert "start_pts" not in plain
     assert null["value"] is None
-    per_object = told(frame(EVERYTHING, LITTLE, answers=ANSWERS), Per.OBJECT)
+    per_object = told(frame(EVERYTHING, LITTLE, answers=ANSWERS, **OF_FRAME), Per.OBJECT)
     assert [len(message.get("answers", ())) for message in per_object] == [3, 0]
+    assert [[name in message for name in OF_FRAME] for message in per_object] == [[True] * 3, [False] * 3]
 
 
 @pytest.mark.parametrize("per", list(Per))

@@ -23,7 +23,7 @@ from sluice.contract.metadata import BatchMeta, FrameMeta, Lease, ObjectMeta
 from sluice.contract.structures import required_structure
 from sluice.contract.surface import SurfaceBatch
 from sluice.errors import ConfigurationError, ContractError
-from sluice.messages import Attribute, FrameRecord, Numbers, ObjectRecord, Per, attach_payloads, messages
+from sluice.messages import Attribute, FrameRecord, Numbers, ObjectRecord, Per, Shares, attach_payloads, messages
 from sluice.messages.deepstream import DeepStreamMessages
 from sluice.messages.deepstream_config import Configuration
 from sluice.messages.deepstream_full import analytics_members, place_members, sensor_members
@@ -245,6 +245,7 @@ def read_frame(
         objects=[_object(row, frame, places, embeddings, masks) for row in zip(*columns, strict=True)],
         answers=read_answers(frame),
         user=_user_values(frame),
+        **_of_picture(frame, embeddings),
     )
 
 
@@ -263,12 +264,21 @@ def _object(row: Any, frame: FrameMeta, places: dict[int, int], embeddings: bool
         parent=places.get(parent) if parent else None,
         attributes=_attributes(view),
         mask=_mask(view) if masks else None,
-        keypoints=[Numbers(found.component, found.points) for found in infer_meta.keypoints(view)] if told else (),
-        embeddings=[Numbers(found.component, found.features) for found in infer_meta.embeddings(view)]
-        if told and embeddings
-        else (),
         user=_user_values(view) if told else (),
+        **(_of_picture(view, embeddings) if told else {}),
     )
+
+
+def _of_picture(owner: FrameMeta | ObjectMeta, embeddings: bool) -> dict[str, Any]:
+    """Key points, embeddings where they are asked for, and shares of class maps of a frame or an object."""
+    maps = infer_meta.segmentations(owner, probabilities=False)
+    return {
+        "keypoints": [Numbers(found.component, found.points) for found in infer_meta.keypoints(owner)],
+        "embeddings": [Numbers(found.component, found.features) for found in infer_meta.embeddings(owner)]
+        if embeddings
+        else (),
+        "segmentations": [Shares.of(found.component, found.class_map) for found in maps],
+    }
 
 
 def _attributes(view: ObjectMeta) -> Sequence[Attribute]:

@@ -1,7 +1,7 @@
 """Results as messages: what they say, how they travel on frames, where they go, and the thread that brings them."""
 
 from sluice.messages.payload import attach_payloads, read_payloads
-from sluice.messages.schema import Attribute, FrameRecord, Numbers, ObjectRecord, Per, messages
+from sluice.messages.schema import Attribute, FrameRecord, Numbers, ObjectRecord, Per, Shares, messages
 from sluice.messages.sinks import LineSink, Sink, open_sink
 from sluice.messages.writer import Counters, Overflow, Writer
 
@@ -14,6 +14,7 @@ __all__ = [
     "ObjectRecord",
     "Overflow",
     "Per",
+    "Shares",
     "Sink",
     "Writer",
     "attach_payloads",

@@ -49,7 +49,10 @@ attributes      results of classifiers; absent without any. An object of class -
 keypoints       x, y in pixels of the surface and, where the model tells, confidence of each key point, per element
                 that found some; absent without any
 embeddings      features for comparing objects, per element that made some; only where they were asked for. Without
-                ``component`` when another library made them
+                ``component`` when another library made them. Key points and embeddings of the frame as a whole are
+                members of the message itself (per object: of the first)
+segmentations   of each class map, on the frame or an object: its ``size`` (rows, columns), and the share of its cells
+                that each class has, the largest first; cells of no class count in none. Absent without any
 answers         what a slow model (sluicevlm) said, on the frame that passed when it arrived; absent without any. It
                 speaks of the time from start to end, not of this frame. ``mode`` is text, json or labels; ``value`` is
                 the JSON value or the label, absent for a text; ``cause`` is why the segment was selected; ``seconds``
@@ -136,6 +139,25 @@ class Mask:
 
 
 @dataclass(frozen=True)
+class Shares:
+    """How much of a class map of ``rows`` by ``columns`` each class has: pairs of class id and share, 0..1."""
+
+    component: int
+    rows: int
+    columns: int
+    classes: Sequence[tuple[int, float]]
+
+    @classmethod
+    def of(cls, component: int, class_map: npt.NDArray[np.int32]) -> Shares:
+        """Count a class map ``[rows, columns]``; -1 is no class."""
+        counts = np.bincount(class_map[class_map >= 0])
+        order = [int(number) for number in np.argsort(-counts, kind="stable") if counts[number]]
+        shares = [(number, round(int(counts[number]) / class_map.size, 6)) for number in order]
+        rows, columns = class_map.shape
+        return cls(component, rows, columns, shares)
+
+
+@dataclass(frozen=True)
 class ObjectRecord:
     """One object of a frame; see the table above for what the fields mean. ``box`` holds float32 values."""
 
@@ -151,6 +173,7 @@ class ObjectRecord:
     attributes: Sequence[Attribute] = ()
     keypoints: Sequence[Numbers] = ()
     embeddings: Sequence[Numbers] = ()
+    segmentations: Sequence[Shares] = ()
     user: Sequence[Any] = ()
 
 
@@ -173,6 +196,9 @@ class FrameRecord:
     inferred: bool
     objects: Sequence[ObjectRecord] = field(default_factory=list)
     answers: Sequence[Answer] = ()
+    keypoints: Sequence[Numbers] = ()
+    embeddings: Sequence[Numbers] = ()
+    segmentations: Sequence[Shares] = ()
     user: Sequence[Any] = ()
     ntp_from: str | None = None
 
@@ -190,8 +216,9 @@ def messages(
         about: the members ``sensor``, ``place`` and ``analytics``, as far as they are known.
     """
     head = {**_head(frame), **(about or {})}
-    tail = {"answers": [_answer(answer) for answer in frame.answers]} if frame.answers else {}
-    tail |= {"user": list(frame.user)} if frame.user else {}
+    once = {"answers": [_answer(answer) for answer in frame.answers]} if frame.answers else {}
+    once |= _of_picture(frame)
+    tail = once | ({"user": list(frame.user)} if frame.user else {})
     empty_frames = empty_frames or bool(frame.answers)
     if per is Per.FRAME:
         if frame.objects or empty_frames:
@@ -201,7 +228,7 @@ def messages(
         members = _object(record)
         members.pop("parent", None)
         yield encode({**head, "object": members, **tail})
-        tail.pop("answers", None)
+        tail = {name: value for name, value in tail.items() if name not in once}
     if not frame.objects and empty_frames:
         yield encode({**head, "object": None, **tail})
 
@@ -271,11 +298,27 @@ def _object(record: ObjectRecord) -> dict[str, Any]:
             {"type": a.type, "label": a.label, "class_id": a.class_id, "confidence": _number(a.confidence)}
             for a in record.attributes
         ]
+    members |= _of_picture(record)
+    if record.user:
+        members["user"] = list(record.user)
+    return members
+
+
+def _of_picture(record: FrameRecord | ObjectRecord) -> dict[str, Any]:
+    """Key points, embeddings and shares of class maps, as far as there are any."""
+    members: dict[str, Any] = {}
     for name, member, found in (("keypoints", "points", record.keypoints), ("embeddings", "vector", record.embeddings)):
         if found:
             members[name] = [_numbers(member, item) for item in found]
-    if record.user:
-        members["user"] = list(record.user)
+    if record.segmentations:
+        members["segmentations"] = [
+            {
+                "component": item.component,
+                "size": [item.rows, item.columns],
+                "classes": [{"class_id": number, "share": share} for number, share in item.classes],
+            }
+            for item in record.segmentations
+        ]
     return members
 
 
