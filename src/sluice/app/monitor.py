@@ -24,6 +24,7 @@ _MEASURED = ("sluicemux", "sluiceinfer", "sluicetracker", "sluiceanalytics", "sl
 # Behind these the objects of a frame are complete.
 _COMPLETE = ("sluicetracker", "sluiceinfer")
 _GONE_FROM_QUEUE = ("frames-out", "discarded", "refused", "replaced")
+_VIEWED = ("pictures", "webrtc", "rtsp")
 _NO_MESSAGES = ("reconnects", "spooled")  # among the broker's counters
 
 
@@ -75,6 +76,7 @@ class Monitor:
         assert self._meter is not None
         mux, infer = _numbers(self._elements.get("sluicemux")), _numbers(self._elements.get("sluiceinfer"))
         messages = _numbers(self._elements.get("sluicemsgbroker"))
+        outputs = self._outputs.stats() if self._outputs is not None else {}
         objects = self._objects.read() if self._objects is not None else {}
         return Snapshot(
             streams=tuple(_stream(status, mux, objects) for status in self._pipeline.streams),
@@ -87,7 +89,12 @@ class Monitor:
             model={name: int(infer[name]) for name in ("inferred", "skipped", "errors") if name in infer},
             messages={name: int(count) for name, count in messages.items() if name not in _NO_MESSAGES},
             spooled=int(messages.get("spooled", 0)),
-            outputs=tuple(self._output_numbers()),
+            outputs=tuple(n for stream, counts in outputs.items() for n in _outputs_of(stream, counts)),
+            viewers={
+                (stream, kind): counts.get(f"{kind}-viewers", 0)
+                for stream, counts in outputs.items()
+                for kind in _VIEWED
+            },
             events=max((event.number for event in self._pipeline.events.since()), default=0),
         )
 
@@ -99,10 +106,6 @@ class Monitor:
             found.append(ElementNumbers(name, batches, frames, 0 if before is None else max(0, before - frames)))
             before = frames
         return found
-
-    def _output_numbers(self) -> list[OutputNumbers]:
-        stats = self._outputs.stats() if self._outputs is not None else {}
-        return [numbers for stream, counts in stats.items() for numbers in _outputs_of(stream, counts)]
 
 
 def _numbers(element: Gst.Element | None) -> dict[str, float]:
@@ -163,6 +166,4 @@ def _outputs_of(stream: str, counts: dict[str, int]) -> list[OutputNumbers]:
                     active=bool(get(f"{output}-enabled")),
                 )
             )
-    viewers = {"pictures": get("picture-viewers"), "webrtc": get("webrtc-viewers"), "rtsp": get("rtsp-viewers")}
-    found += [OutputNumbers(stream, name, viewers=count, active=count > 0) for name, count in viewers.items()]
     return found

@@ -169,12 +169,13 @@ def _outputs(snapshot: Snapshot) -> Iterator[Metric]:
     def each(name: str) -> Values:
         return [((output.stream, output.output), float(getattr(output, name))) for output in snapshot.outputs]
 
+    viewers = [((name, kind), float(count)) for (name, kind), count in snapshot.viewers.items()]
     two = ("stream", "output")
     yield _counter("output_frames", "Frames that an output has got.", two, each("frames"))
     yield _counter("output_dropped", "Frames that an output did not take in time.", two, each("dropped"))
     yield _counter("output_failures", "How often an output has failed.", two, each("failures"))
     yield _counter("output_files", "Files that an output has finished.", two, each("files"))
-    yield _gauge("output_viewers", "Who views an output.", two, each("viewers"))
+    yield _gauge("output_viewers", "Who views an output.", two, viewers)
     yield _gauge("output_active", "Whether an output is at work.", two, each("active"))
 
 

@@ -61,7 +61,6 @@ class OutputNumbers:
         stream: the stream's name.
         output: "record", "clips", "hls", "draw", "encode", ...
         frames, dropped, failures, files: what it did so far.
-        viewers: who views it now.
         active: whether it is at work.
     """
 
@@ -71,7 +70,6 @@ class OutputNumbers:
     dropped: int = 0
     failures: int = 0
     files: int = 0
-    viewers: int = 0
     active: bool = True
 
 
@@ -91,6 +89,7 @@ class Snapshot:
         messages: by state: queued, sent, acknowledged, dropped, failed, ...
         spooled: messages that are on the disk now.
         outputs: of the streams.
+        viewers: how many there are now, by stream and kind.
         events: how many things have happened.
     """
 
@@ -105,4 +104,5 @@ class Snapshot:
     messages: Mapping[str, int] = field(default_factory=dict)
     spooled: int = 0
     outputs: tuple[OutputNumbers, ...] = ()
+    viewers: Mapping[tuple[str, str], int] = field(default_factory=dict)
     events: int = 0

@@ -97,7 +97,7 @@ class LiveBranch:
             else None
         )
         self.standing: dict[str, Standing] = {}
-        hub.call(lambda: self._begin(options, live, entry))
+        hub.call(lambda: self._begin(options, live, entry, tiled=batches is not None))
 
     def _make_bin(self, number: int) -> Gst.Pad:
         """Make the bin and return the pad that its frames come to."""
@@ -108,7 +108,9 @@ class LiveBranch:
         self.bin.add_pad(Gst.GhostPad.new("sink", entry))
         return entry
 
-    def _begin(self, options: OutputOptions, live: bool, entry: Gst.Pad) -> None:
+    def _begin(self, options: OutputOptions, live: bool, entry: Gst.Pad, tiled: bool) -> None:
+        if tiled:  # for viewers only: every stream has its own recordings
+            return
         record, every = options.record, not live
         if record is not None:
             every = record.delivery == "every" or (record.delivery == "auto" and not live)
@@ -210,7 +212,7 @@ class LiveBranch:
             "viewers": 0 if packets is None else packets.read().targets,
         }
         if self.pictures is not None:
-            numbers |= {"pictures": self.pictures.made, "picture-viewers": self.pictures.viewers}
+            numbers |= {"pictures": self.pictures.made, "pictures-viewers": self.pictures.viewers}
         for kind, output in self.standing.items():
             output.count()
             numbers |= {f"{kind}-{name}": count for name, count in output.counts.items()}

@@ -205,6 +205,7 @@ class LiveOutputs:
             numbers["viewers-dropped"] = sum(viewer.dropped for viewer in sessions)
             if (mounted := self._mounted.get(name)) is not None:
                 numbers["viewers-dropped"] += mounted.dropped
+                numbers["rtsp-viewers"] = mounted.viewers
         return found
 
     def close(self) -> None:

@@ -207,7 +207,7 @@ class OutputOptions:
         rtsp: the RTSP server.
         pictures: snapshots and MJPEG.
         webrtc: WebRTC.
-        tiled: whether there is also a view of all streams, under the name "tiled".
+        tiled: whether there is also a view of all streams for viewers, under the name "tiled".
         tiled_size: its width and height in pixels.
         overlay: whether boxes, labels and masks are drawn.
         key_seconds: the most seconds between key frames, which is how long a late viewer may wait.

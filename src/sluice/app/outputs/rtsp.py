@@ -145,11 +145,17 @@ class Mounted:
     def __init__(self, hub: Hub, acquire: Acquire, release: Callable[[object], object]) -> None:
         """Prepare it; `acquire` and `release` are those of the encoded stream."""
         self._hub, self._acquire, self._release = hub, acquire, release
-        self._targets: dict[object, Target] = {}
+        self._targets: dict[Any, Target] = {}
         parser = find_encoder()[1]
         self.launch = (
             f"( appsrc name=frames is-live=true format=time ! {parser} ! {_PAYLOADERS[parser]} name=pay0 pt=96 )"
         )
+
+    @property
+    def viewers(self) -> int:
+        """How many there are."""
+        streams = [media.get_stream(0) for media in list(self._targets)]
+        return sum(len(stream.transport_filter(None)) for stream in streams if stream is not None)
 
     @property
     def dropped(self) -> int:

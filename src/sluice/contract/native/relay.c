@@ -232,26 +232,6 @@ static GstBuffer *take_buffer(SluiceRelay *relay, GstPad *pad, GstBuffer *buffer
   return buffer;
 }
 
-static void take_caps(SluiceRelay *relay, GstCaps *caps) {
-  g_mutex_lock(&relay->lock);
-  if (relay->caps == NULL || !gst_caps_is_equal(relay->caps, caps)) {
-    gst_caps_replace(&relay->caps, caps);
-    while (relay->ring.length) ring_drop_head(relay);
-    for (guint i = 0; i < relay->targets->len; i++)
-      g_object_set(((SluiceTarget *)g_ptr_array_index(relay->targets, i))->appsrc, "caps", caps, NULL);
-  }
-  g_mutex_unlock(&relay->lock);
-}
-
-static void take_end(SluiceRelay *relay) {
-  g_mutex_lock(&relay->lock);
-  relay->counts.ended = 1;
-  GPtrArray *targets = targets_now(relay);
-  g_mutex_unlock(&relay->lock);
-  for (guint i = 0; i < targets->len; i++) target_end(g_ptr_array_index(targets, i));
-  g_ptr_array_unref(targets);
-}
-
 /* Events that say which streams are in the batches, and what elements behind are to do. */
 static gboolean is_custom(GstEvent *event) {
   guint number = (guint)GST_EVENT_TYPE(event) >> GST_EVENT_NUM_SHIFT;
@@ -262,7 +242,7 @@ static void pass_on(SluiceRelay *relay, GstEvent *event) {
   g_mutex_lock(&relay->lock);
   GPtrArray *targets = targets_now(relay);
   g_mutex_unlock(&relay->lock);
-  for (guint i = 0; i < targets->len; i++)
+  for (guint i = 0; i < targets->len && !relay->keyed; i++)
     gst_element_send_event(((SluiceTarget *)g_ptr_array_index(targets, i))->appsrc, gst_event_ref(event));
   g_ptr_array_unref(targets);
 }
@@ -273,13 +253,39 @@ static gboolean collect_custom(GstPad *pad, GstEvent **event, gpointer events) {
   return TRUE;
 }
 
-/* Gives a new target what was said of the streams before it came. */
+/* Gives a target what was said of the streams before it had caps, which come first. */
 static void repeat_custom(const SluiceRelay *relay, GstElement *appsrc) {
+  if (relay->keyed) return;
   GPtrArray *events = g_ptr_array_new_with_free_func((GDestroyNotify)gst_event_unref);
   gst_pad_sticky_events_foreach(relay->pad, collect_custom, events);
   for (guint i = 0; i < events->len; i++)
     gst_element_send_event(appsrc, gst_event_ref(g_ptr_array_index(events, i)));
   g_ptr_array_unref(events);
+}
+
+static void take_caps(SluiceRelay *relay, GstCaps *caps) {
+  g_mutex_lock(&relay->lock);
+  gboolean first = relay->caps == NULL;
+  if (relay->caps == NULL || !gst_caps_is_equal(relay->caps, caps)) {
+    gst_caps_replace(&relay->caps, caps);
+    while (relay->ring.length) ring_drop_head(relay);
+    for (guint i = 0; i < relay->targets->len; i++)
+      g_object_set(((SluiceTarget *)g_ptr_array_index(relay->targets, i))->appsrc, "caps", caps, NULL);
+  }
+  GPtrArray *targets = targets_now(relay);
+  g_mutex_unlock(&relay->lock);
+  for (guint i = 0; first && i < targets->len; i++)
+    repeat_custom(relay, ((SluiceTarget *)g_ptr_array_index(targets, i))->appsrc);
+  g_ptr_array_unref(targets);
+}
+
+static void take_end(SluiceRelay *relay) {
+  g_mutex_lock(&relay->lock);
+  relay->counts.ended = 1;
+  GPtrArray *targets = targets_now(relay);
+  g_mutex_unlock(&relay->lock);
+  for (guint i = 0; i < targets->len; i++) target_end(g_ptr_array_index(targets, i));
+  g_ptr_array_unref(targets);
 }
 
 static void take_event(SluiceRelay *relay, GstEvent *event) {
@@ -299,7 +305,7 @@ static void take_event(SluiceRelay *relay, GstEvent *event) {
       take_end(relay);
       break;
     default:
-      if (!relay->keyed && is_custom(event)) pass_on(relay, event);
+      if (relay->caps != NULL && is_custom(event)) pass_on(relay, event);
       break;
   }
 }
@@ -341,9 +347,11 @@ gpointer sluice_relay_attach(SluiceRelay *relay, GstElement *appsrc, guint64 mos
   target->until = until;
   target->interval = interval;
   target->needs_key = TRUE;
-  if (!relay->keyed) repeat_custom(relay, appsrc);
   g_mutex_lock(&relay->lock);
-  if (relay->caps != NULL) g_object_set(appsrc, "caps", relay->caps, NULL);
+  if (relay->caps != NULL) {
+    g_object_set(appsrc, "caps", relay->caps, NULL);
+    repeat_custom(relay, appsrc);
+  }
   if (GST_CLOCK_TIME_IS_VALID(since)) ring_replay(relay, target, since);
   g_ptr_array_add(relay->targets, g_atomic_rc_box_acquire(target));
   gboolean ended = relay->counts.ended != 0;
