@@ -14,11 +14,13 @@ import pytest
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+import sluice
 from sluice.contract import infer_meta
 from sluice.contract._native import library
 from sluice.contract.metadata import UNTRACKED, BatchMeta, Lease
 from sluice.contract.surface import SurfaceBatch
 from sluice.elements import register_all
+from sluice.errors import ConfigurationError
 from sluice.models.crops import region_of
 from sluice.models.pixels import to_packed
 
@@ -231,3 +233,10 @@ def test_a_secondary_configuration_file_of_nvinfer(data: Path, tmp_path: Path) -
     )
     assert len(likeness) > 40
     assert min(likeness) > 0.9, "the scaling filter that nvinfer uses by default is the nearest pixel"
+
+
+def test_a_secondary_configuration_file_alone_is_refused(data: Path, tmp_path: Path) -> None:
+    config = tmp_path / "sgie.txt"
+    config.write_text(SECONDARY.format(network=data / "models" / "osnet_x0_25_msmt17.onnx"))
+    with pytest.raises(ConfigurationError, match=r"sgie\.txt is of a secondary model \(process-mode=2\)"):
+        sluice.Pipeline(["test:ball?frames=3"], model=config)

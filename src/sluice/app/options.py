@@ -70,6 +70,12 @@ class Options:
             raise ConfigurationError(f"capture_time is {self.capture_time!r}; it is 'auto', 'rtcp' or 'arrival'")
         if self.on_error not in ("fail", "skip"):
             raise ConfigurationError(f"on_error is {self.on_error!r}; it is 'fail' or 'skip'")
+        if isinstance(self.model, str | Path) and Path(self.model).is_file():
+            from sluice.models.nvinfer import is_configuration
+            from sluice.models.nvinfer.element import check_primary
+
+            if is_configuration(str(self.model)):
+                check_primary(self.model)
 
     def capture_of(self, source: Source) -> CaptureTime | None:
         """Return where the capture time of a source's frames comes from; None: nobody asks, as of a file."""

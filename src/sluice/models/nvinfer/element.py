@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sluice.errors import ConfigurationError
 from sluice.models.nvinfer.config import read_config
 from sluice.models.nvinfer.keys import NEVER_AGAIN, Properties
 
@@ -51,6 +52,20 @@ _VALUES = {
     "output-tensor-meta": _Value("output-tensor-meta", lambda p: p.output_tensor_meta),
 }
 _TOGETHER = ("infer-on-gie-id", "infer-on-class-ids")  # setting either keeps the file from setting both
+
+
+def check_primary(path: str | Path) -> None:
+    """Refuse the file of a model that is given objects, where no detector stands before it.
+
+    Raises:
+        ConfigurationError: it has process-mode=2, or cannot be read.
+    """
+    if read_config(path).properties.process_mode == 2:
+        raise ConfigurationError(
+            f"{path} is of a secondary model (process-mode=2): it is given the objects that a detector found, and there "
+            "is none before it here, so that it would find nothing; right is the file of a detector, or a pipeline of "
+            "your own with both, see docs/cascades.md"
+        )
 
 
 def element_values(path: str | Path, explicit: Collection[str]) -> dict[str, Any]:
