@@ -62,7 +62,7 @@ def check_primary(path: str | Path) -> None:
     """
     if read_config(path).properties.process_mode == 2:
         raise ConfigurationError(
-            f"{path} is of a secondary model (process-mode=2): it is given the objects that a detector found, and there "
+            f"{path} is of a secondary model (process-mode=2): it is given the objects of a detector, and there "
             "is none before it here, so that it would find nothing; right is the file of a detector, or a pipeline of "
             "your own with both, see docs/cascades.md"
         )
