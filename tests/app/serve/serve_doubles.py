@@ -65,7 +65,7 @@ class FakeEngine:
 
     def swap_model(self, text: str, policy: str = "beside") -> None:
         self.model = {"name": text, "runtime": "python", "state": "ready"}
-        self.events.add("model-swapped", None, f"the model is {text} now", policy=policy)
+        self.events.add("model-swapped", None, f"the model {text} runs", model=text)
 
     def set_thresholds(
         self,
@@ -74,6 +74,10 @@ class FakeEngine:
         classes: Sequence[int | str] | None = None,
     ) -> None:
         self.thresholds = {"confidence": confidence, "iou": iou, "classes": classes}
+        if classes and "unicorn" in classes:
+            self.events.add("model-refused", None, "there is no label 'unicorn'", reason="there is no label 'unicorn'")
+        else:
+            self.events.add("model-swapped", None, "the model runs", model=self.model["name"])
 
     def _wait(self, name: str) -> None:
         if "stuck" in self.sources[name]:

@@ -79,13 +79,16 @@ def test_the_model_is_swapped_to_what_is_offered_and_thresholds_are_merged(site:
         assert (models["current"]["name"], models["available"]) == ("none", ["people", "none"])
         assert client.post("/api/models/swap", json={"model": "people"}).status_code == 202
         assert client.get("/api/models").json()["current"]["name"] == "people"
-        assert client.patch("/api/thresholds", json={"confidence": 0.4, "classes": ["person", 2]}).json() == {
-            "confidence": 0.4,
-            "iou": None,
-            "classes": ["person", 2],
-        }
-        assert client.patch("/api/thresholds", json={"iou": 0.6, "classes": None}).json()["confidence"] == 0.4
-    assert site.engine.thresholds == {"confidence": 0.4, "iou": 0.6, "classes": None}
+        assert client.patch("/api/thresholds", json={"confidence": 0.4, "classes": ["person", 2]}).status_code == 202
+        wanted = {"confidence": 0.4, "iou": None, "classes": ["person", 2]}
+        assert site.engine.thresholds == {"confidence": 0.4, "iou": None, "classes": ("person", 2)}
+        until(lambda: client.get("/api/thresholds").json() == wanted)
+        client.patch("/api/thresholds", json={"iou": 0.6, "classes": []})
+        wanted = {"confidence": 0.4, "iou": 0.6, "classes": []}
+        until(lambda: client.get("/api/thresholds").json() == wanted)
+        client.patch("/api/thresholds", json={"classes": ["unicorn"]})
+        until(lambda: client.get("/api/events").json()["events"][-1]["kind"] == "model-refused")
+        assert client.get("/api/thresholds").json() == wanted
 
 
 def test_events_are_listed_from_any_point_and_followed(site: Site) -> None:

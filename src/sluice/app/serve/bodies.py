@@ -84,7 +84,11 @@ class Model(Answer):
 
     name: str
     runtime: str
+    """What executes it."""
     state: str
+    """running, or loading while another one is made ready."""
+    reason: str = ""
+    """Why the last other one was refused."""
 
 
 class Models(Answer):
@@ -110,11 +114,14 @@ class Accepted(Answer):
 
 
 class ThresholdChange(Strict):
-    """Thresholds to be changed; those not named stay, null is the model's own."""
+    """Thresholds to be changed; those not named, or null, stay."""
 
     confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Least score of a detection."""
     iou: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Overlap from which boxes of one class are merged."""
     classes: Annotated[tuple[int | str, ...], Field(max_length=1000)] | None = None
+    """Labels or class ids to keep; an empty list keeps all."""
 
 
 class Happening(Answer):

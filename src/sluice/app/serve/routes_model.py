@@ -37,14 +37,11 @@ def router(context: Context) -> APIRouter:
         """Which detections count."""
         return await context.read(lambda service: service.thresholds())
 
-    @api.patch("/thresholds", responses=errors(400, 409, 413, 422))
-    async def change_thresholds(body: ThresholdChange) -> Thresholds:
-        """Change some of them; those not named stay."""
-
-        def change(service: Service) -> Thresholds:
-            given = {name: getattr(body, name) for name in body.model_fields_set}
-            return service.set_thresholds(service.thresholds().model_copy(update=given))
-
-        return await context.change(change, _MODEL)
+    @api.patch("/thresholds", status_code=202, responses=errors(400, 409, 413, 422))
+    async def change_thresholds(body: ThresholdChange) -> Accepted:
+        """Change some of them. The model is loaded anew beside the one that runs; an event says how that went."""
+        given = body.model_dump(exclude_none=True)
+        await context.change(lambda service: service.set_thresholds(given), _MODEL)
+        return Accepted()
 
     return api

@@ -28,6 +28,7 @@ from sluice.app.outputs.options import (
     WebRtcOptions,
 )
 from sluice.app.streams import RetryPolicy, StreamPolicy
+from sluice.app.vlm import VlmOptions
 from sluice.errors import SluiceError
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
@@ -60,6 +61,7 @@ for _options in (
     RtspOptions,
     PictureOptions,
     WebRtcOptions,
+    VlmOptions,
 ):
     with_config(ConfigDict(extra="forbid"))(_options)
     setattr(_options, "__get_pydantic_core_schema__", classmethod(_guarded))  # noqa: B010 - they don't declare it
@@ -183,6 +185,8 @@ class Config(Strict):
     """The tracker."""
     analytics: Path | None = None
     """Configuration file of sluiceanalytics: lines and regions; see docs/analytics.md."""
+    vlm: VlmOptions | None = None
+    """A vision-language model that is asked about segments of each stream; see docs/vlm.md."""
     messages: str | None = None
     """JSON lines file, or the URL of a broker: kafka://host:port/topic, mqtt://, ...; see docs/brokers.md."""
     outputs: Outputs = OutputOptions(webrtc=WebRtcOptions())

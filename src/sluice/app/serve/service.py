@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from sluice.app.serve.paths import check_source
 from sluice.app.serve.references import check_allowed
 from sluice.app.serve.schema import StreamEntry, Thresholds
 from sluice.app.serve.state import State, StateFile
-from sluice.app.streams import StreamPolicy, StreamStatus
+from sluice.app.streams import Event, StreamPolicy, StreamStatus
 from sluice.errors import ConfigurationError, SluiceError
 from sluice.models.loading import MODELS
 
@@ -67,6 +67,8 @@ class Service:
         self._changing = threading.Lock()  # of the state alone: never held while the engine is called
         self._folder = loaded.file.path.parent.resolve()
         self._entries: dict[str, StreamEntry] = {}
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._asked: Thresholds | None = None  # thresholds for which the model is being loaded anew
         self._ready = False
 
     @property
@@ -82,12 +84,14 @@ class Service:
                 self.engine.add(self._opened(entry), name=entry.name, policy=entry.policy)
             except SluiceError as error:
                 self.note("stream-not-added", entry.name, f"{entry.name} could not be added: {error}")
+        self._unsubscribe = self.engine.events.subscribe(self._heard)
         self.history.start()
         self._ready = True
 
     def end(self) -> None:
         """Take no more changes."""
         self._ready = False
+        self._unsubscribe()
         self.history.stop()
 
     def note(self, kind: str, stream: str | None, text: str) -> None:
@@ -195,23 +199,35 @@ class Service:
         named = allowed_model(model, self._named_models(), self._directories("models"))
         named = located_model(named, self._folder)
         self.engine.swap_model(named, policy)
-        with self._changing:
-            self._keep(model=named)
         return named
 
     def thresholds(self) -> Thresholds:
         """Which detections count."""
         return self._state.thresholds or self.loaded.config.thresholds
 
-    def set_thresholds(self, thresholds: Thresholds) -> Thresholds:
-        """Change which detections count; raises ConfigurationError for what the model does not know."""
+    def set_thresholds(self, changes: Mapping[str, Any]) -> None:
+        """Have some thresholds changed; what comes of it is an event. Raises ConfigurationError for a wrong value."""
         self._check_ready()
-        self.engine.set_thresholds(**thresholds.model_dump())
         with self._changing:
-            self._keep(thresholds=thresholds)
-        return thresholds
+            before = self._asked or self.thresholds()
+            self._asked = before.model_copy(update=dict(changes))
+        self.engine.set_thresholds(**changes)
 
     # Helpers
+
+    def _heard(self, event: Event) -> None:
+        """Keep what has worked, and only that: a model that was refused must not keep the next start from working."""
+        if event.kind == "model-swapped":
+            with self._changing:
+                asked, self._asked = self._asked, None
+                model = event.details["model"]
+                own = model == located_model(self.loaded.config.model.name, self._folder)
+                self._keep(model=None if own else model, thresholds=asked or self._state.thresholds)
+        elif event.kind == "model-refused":
+            with self._changing:
+                self._asked = None
+        elif event.kind == "vlm-answered" and event.stream is not None:
+            self.answers.add(event.stream, event.text, event.time)
 
     def _check_ready(self) -> None:
         if not self._ready:

@@ -8,11 +8,12 @@ const KINDS = {
   playing: "good", connecting: "busy", "format-changed": "busy", "clock-jumped": "busy",
   stalled: "warn", ended: "still", removed: "still",
 };
+const OUT_SECONDS = 5; // over which the outgoing rate is taken
 const kindOf = (state) => KINDS[state] ?? "bad";
 
 export class Card {
   constructor(name, actions) {
-    Object.assign(this, { name, actions, visible: true, history: [], webrtcFailed: false });
+    Object.assign(this, { name, actions, visible: true, history: [], outs: [], webrtcFailed: false });
     this.canvas = element("canvas", { role: "img", ariaLabel: `Live picture of ${name}` });
     this.video = element("video", { muted: true, playsInline: true, autoplay: true, hidden: true, ariaLabel: `Live picture of ${name}` });
     this.badge = element("span", { className: "badge" });
@@ -29,8 +30,8 @@ export class Card {
     this.root = element("li", { className: "card", dataset: { stream: name } },
       element("div", { className: "view" }, this.canvas, this.video, this.nothing, this.badge, this.rate),
       element("div", { className: "about" },
-        element("div", { className: "title" }, title), this.uri, this.reason, this.facts,
-        element("div", { className: "last" }, this.spark, this.widen, this.restart, this.remove)));
+        element("div", { className: "title" }, title, this.spark), this.uri, this.reason, this.facts,
+        element("div", { className: "last" }, this.widen, this.restart, this.remove)));
     this.root.setAttribute("aria-labelledby", title.id);
   }
 
@@ -55,8 +56,8 @@ export class Card {
     this.badge.textContent = status.state;
     this.badge.dataset.kind = this.reason.dataset.kind = kind;
     this.root.dataset.state = status.state;
-    this.root.classList.toggle("fault", kind === "bad" || kind === "warn");
-    this.rate.textContent = `${status.fps.toFixed(1)} fps`;
+    this.root.classList.toggle("down", kind === "bad" || kind === "warn");
+    this.showRate(status);
     this.uri.textContent = this.uri.title = status.uri;
     this.reason.textContent = [status.reason, this.retry(status)].filter(Boolean).join(" · ");
     this.reason.hidden = !this.reason.textContent;
@@ -68,6 +69,19 @@ export class Card {
     ].filter(Boolean).join(" · ");
     this.nothing.textContent = kind === "good" && this.drawn ? "" : this.hint(status, kind);
     return changed ? `${this.name} is ${status.state}` : "";
+  }
+
+  // Frames per second that come; and that go out, where those are clearly fewer.
+  showRate(status) {
+    const now = performance.now() / 1000;
+    this.outs.push([now, status.frames_out]);
+    while (this.outs.length > 2 && now - this.outs[0][0] > OUT_SECONDS) this.outs.shift();
+    const [then, frames] = this.outs[0];
+    const out = now - then > 1 ? Math.max(0, status.frames_out - frames) / (now - then) : status.fps;
+    const comes = status.fps.toFixed(1);
+    const slow = out < status.fps * 0.8;
+    this.rate.textContent = slow ? `${comes} → ${out.toFixed(1)} fps` : `${comes} fps`;
+    this.rate.title = slow ? `${comes} frames per second come, ${out.toFixed(1)} go out` : `${comes} frames per second`;
   }
 
   hint(status, kind) {
@@ -97,6 +111,7 @@ export class Card {
     this.canvas.getContext("2d").drawImage(picture, 0, 0);
     if (!this.drawn) this.nothing.textContent = "";
     this.drawn = true;
+    this.root.dataset.transport = "jpeg";
   }
 
   // How the picture comes: "webrtc", "jpeg" or "off". Returns whether JPEG pictures are wanted.
@@ -106,6 +121,7 @@ export class Card {
     if (webrtc && !this.view) {
       this.video.onplaying = () => {
         this.video.hidden = false;
+        this.root.dataset.transport = "webrtc";
         this.drawn = true;
         this.nothing.textContent = "";
       };
@@ -126,5 +142,6 @@ export class Card {
     this.view?.close();
     this.view = null;
     this.video.hidden = true;
+    delete this.root.dataset.transport;
   }
 }

@@ -91,14 +91,14 @@ export class ModelPanel {
   async apply() {
     const classes = byId("classes").value.split(",").map((name) => name.trim()).filter(Boolean)
       .map((name) => (/^\d+$/.test(name) ? Number(name) : name));
-    const body = { classes: classes.length ? classes : null };
+    const body = { classes };
     for (const name of ["confidence", "iou"]) if (byId(name).dataset.set) body[name] = Number(byId(name).value);
     await call("PATCH", "/api/thresholds", body);
   }
 
   async update() {
     const { current, available } = await get("/api/models");
-    const state = current.state === "ready" ? "" : `, ${current.state}`;
+    const state = ["ready", "running"].includes(current.state) ? "" : `, ${current.state}`;
     byId("model-current").textContent = `${current.name} (${current.runtime}${state})`;
     byId("models").replaceChildren(...available.map((value) => element("option", { value })));
   }

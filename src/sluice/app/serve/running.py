@@ -1,0 +1,214 @@
+"""``sluice serve``: from a configuration file to a service that runs until it is told to end."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from sluice.app.monitor import Monitor
+from sluice.app.outputs import LiveOutputs, OutputOptions
+from sluice.app.pipeline import Pipeline
+from sluice.app.serve.checking import check, is_loopback
+from sluice.app.serve.context import Context
+from sluice.app.serve.gate import Access
+from sluice.app.serve.loading import Loaded, load
+from sluice.app.serve.names import located_model
+from sluice.app.serve.server import HttpServer
+from sluice.app.serve.service import Service
+from sluice.app.serve.state import State, StateFile
+from sluice.app.serve.web import make_app
+from sluice.app.vlm import VlmOptions
+from sluice.errors import ConfigurationError, ModelError, SluiceError
+from sluice.models.loading import load_model
+
+OK, FAILED, WRONG_ARGUMENTS = 0, 1, 2
+_LOOK = 0.2  # seconds between two looks for a signal
+_log = logging.getLogger(__name__)
+
+
+def serve(path: Path, *, check_only: bool = False, verbose: bool = False) -> int:
+    """Run a service and return the exit status.
+
+    Args:
+        path: the configuration file.
+        check_only: end after the checks.
+        verbose: log what happens to the streams too.
+
+    Returns:
+        0 after a signal to end, 1 if the pipeline failed, 2 for a configuration that cannot be used.
+    """
+    try:
+        loaded = load(path)
+        check(loaded)
+        file = loaded.config.state
+        state = StateFile(None if file is None else path.parent.resolve() / file.expanduser())
+        kept = state.read()
+        _check_kept(kept, state)
+        if check_only:
+            print(f"{path}: no fault found; {len(kept.streams(loaded.config.streams))} streams")
+            return OK
+        _log_to_stderr(loaded.secrets.scrub, verbose)
+        with _Signals() as signals:
+            return _Running(loaded, state, kept).until(signals)
+    except (ConfigurationError, ModelError) as error:
+        print(f"sluice: {error}", file=sys.stderr)
+        return WRONG_ARGUMENTS
+
+
+class _Running:
+    """The parts of a service, in the order in which they start; they end in the opposite one."""
+
+    def __init__(self, loaded: Loaded, state: StateFile, kept: State) -> None:
+        config = loaded.config
+        token = config.http.token
+        self._loaded = loaded
+        self._state = state
+        self._context = Context(
+            Access(None if token is None else token.get_secret_value(), config.http.allowed_hosts),
+            loaded.secrets.scrub,
+            config.http.most_viewers,
+        )
+        folder = loaded.file.path.parent.resolve()
+        self._outputs = LiveOutputs(_located(config.outputs, folder))
+        self._pipeline = Pipeline([], service=True, branches=self._outputs, **_pipeline_options(loaded, kept))
+        self._http = HttpServer(make_app(self._context), config.http, folder, self._context.viewers)
+        self._failure: SluiceError | None = None
+        self._ended = threading.Event()
+
+    def until(self, signals: _Signals) -> int:
+        """Run until a signal or a failure."""
+        self._http.start()
+        config = self._loaded.config
+        print(f"sluice: {self._http.url}/", flush=True)
+        if not is_loopback(config.http.host) and config.http.tls is None:
+            _log.warning("http.tls is not set: the token and the pictures travel where others can read them")
+        service: Service | None = None
+        try:
+            job = self._pipeline.start()
+            threading.Thread(target=self._watch, args=(job.wait,), name="sluice-watch", daemon=True).start()
+            service = Service(self._loaded, self._state, self._pipeline, self._outputs)
+            self._context.metrics = Monitor(self._pipeline, self._outputs).text
+            self._context.service = service
+            service.begin()
+            while not signals.received and not self._ended.wait(_LOOK):
+                pass
+        finally:
+            if service is not None:
+                service.end()
+            self._pipeline.stop()
+            self._outputs.close()
+            self._http.stop()
+        if self._failure is not None and not signals.received:
+            print(f"sluice: {self._loaded.secrets.scrub(str(self._failure))}", file=sys.stderr)
+            return FAILED
+        return OK
+
+    def _watch(self, wait: Callable[[], object]) -> None:
+        """Note how the pipeline ended."""
+        try:
+            wait()
+            failure = SluiceError("the pipeline has ended")
+        except SluiceError as error:
+            failure = error
+        self._failure = failure
+        self._context.failure = str(failure)
+        self._ended.set()
+
+
+class _Signals:
+    """Notes the signals that end a service; the second one ends the process at once."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> _Signals:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            self._previous[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if self.received:
+            os._exit(128 + number)
+        self.received = number
+
+
+def _check_kept(kept: State, state: StateFile) -> None:
+    """Refuse to start with a model of the state that is not there any more."""
+    if kept.model is None:
+        return
+    try:
+        load_model(kept.model)
+    except SluiceError as error:
+        raise ConfigurationError(
+            f'the model that was swapped to before the last end cannot be used: {error}; take "model" out of '
+            f"{str(state.path)!r} to start with the configuration's"
+        ) from error
+
+
+def _pipeline_options(loaded: Loaded, kept: State) -> dict[str, Any]:
+    config, folder = loaded.config, loaded.file.path.parent.resolve()
+    messages = config.messages
+    if messages is not None and "://" not in messages and messages != "-":
+        messages = str(folder / messages)
+    thresholds = kept.thresholds or config.thresholds
+    return {
+        "model": kept.model or located_model(config.model.name, folder),
+        "labels": None if config.model.labels is None else folder / config.model.labels,
+        "runtime": config.model.runtime,
+        "device": config.model.device,
+        "model_options": config.model.options,
+        "batch_size": config.model.batch_size,
+        "interval": config.model.interval,
+        "on_error": config.model.on_error,
+        "tracker": config.tracker.name,
+        "keep_unconfirmed": config.tracker.keep_unconfirmed,
+        "analytics": None if config.analytics is None else folder / config.analytics,
+        "messages": messages,
+        "vlm": None if config.vlm is None else _located_vlm(config.vlm, folder),
+        **thresholds.model_dump(),
+    }
+
+
+def _located(options: OutputOptions, folder: Path) -> OutputOptions:
+    """Return the outputs with their folders, which start from the configuration file's."""
+    changes = {
+        name: dataclasses.replace(part, folder=folder / part.folder)
+        for name in ("record", "clips", "hls")
+        if (part := getattr(options, name)) is not None
+    }
+    return dataclasses.replace(options, **changes)
+
+
+def _located_vlm(options: VlmOptions, folder: Path) -> VlmOptions:
+    files = {name: folder / value for name in ("schema", "config") if (value := getattr(options, name)) is not None}
+    return dataclasses.replace(options, backend=located_model(str(options.backend), folder), **files)
+
+
+class _Scrubbing(logging.Formatter):
+    """Removes secrets from whole lines, tracebacks included."""
+
+    def __init__(self, scrub: Callable[[str], str]) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self._scrub = scrub
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._scrub(super().format(record))
+
+
+def _log_to_stderr(scrub: Callable[[str], str], verbose: bool) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Scrubbing(scrub))
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler], force=True)

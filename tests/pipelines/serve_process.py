@@ -1,0 +1,90 @@
+"""`sluice serve` as a process of its own, for tests that look at it from outside."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+STARTING = 60.0
+
+
+class ServeProcess:
+    """A service.
+
+    Attributes:
+        url: where it is.
+        output: what it printed so far, on both streams.
+    """
+
+    def __init__(self, config: Path, environment: dict[str, str] | None = None) -> None:
+        """Start it, and wait until it takes streams."""
+        self.output = ""
+        self.url = ""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "sluice.app.cli", "serve", str(config), "--verbose"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        until(lambda: self.url or self.ended, STARTING)
+        assert self.url, self.output
+        until(lambda: self.ended or self.status("/readyz") == 200, STARTING)
+        assert not self.ended, self.output
+
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def status(self, path: str) -> int:
+        try:
+            return httpx.get(self.url + path, timeout=20).status_code
+        except httpx.TransportError:
+            return 0
+
+    def get(self, path: str) -> Any:
+        answer = httpx.get(self.url + path, timeout=20)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def streams(self) -> dict[str, dict[str, Any]]:
+        return {stream["name"]: stream for stream in self.get("/api/streams")["streams"]}
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """End it by a signal and return the exit status."""
+        if not self.ended:
+            self._process.send_signal(number)
+        try:
+            return self._process.wait(30)
+        finally:
+            self._process.kill()
+            self._reader.join(5)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.output += line
+            if line.startswith("sluice: http"):
+                self.url = line.split()[1].rstrip("/")
+
+
+def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    """Wait for something to become true, and fail if it does not."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.1)

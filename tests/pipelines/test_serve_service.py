@@ -1,0 +1,206 @@
+"""`sluice serve` as a process: its commands, its messages, its end, and its next start."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from serve_process import ServeProcess, until
+
+pytestmark = pytest.mark.timeout(240)
+CLIP = Path(__file__).parents[2] / "examples" / "data" / "pedestrians.mp4"
+CONFIG = """
+streams:
+  - {{name: ball, source: 'test:ball?live=1&fps=10&size=64x48'}}
+  - {{name: camera, source: 'rtsp://viewer:${{ENV:CAMERA}}@127.0.0.1:9/stream'}}
+model: {{name: corner.py}}
+tracker: {{name: none}}
+messages: out.jsonl
+directories: {{media: [{media}], models: [.]}}
+http: {{port: 0}}
+state: state.json
+"""
+MODEL = """
+from sluice import Detections
+
+class Corner:
+    labels = ["corner"]
+
+    def infer(self, frames):
+        return [Detections(xyxy=[[4, 4, 20, 20]], scores=[0.9], class_ids=[0]) for _ in frames]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "sluice.yaml").write_text(CONFIG.format(media=CLIP.parent))
+    (tmp_path / "corner.py").write_text(MODEL)
+    (tmp_path / "other.py").write_text(MODEL.replace("corner", "other").replace("Corner", "Other"))
+    (tmp_path / "broken.py").write_text("import nothing_of_the_kind\n\ndef infer(frames): ...\n")
+    return tmp_path
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    return {**os.environ, "CAMERA": "hunter22@door"}
+
+
+@pytest.fixture
+def service(folder: Path, environment: dict[str, str]) -> Iterator[ServeProcess]:
+    process = ServeProcess(folder / "sluice.yaml", environment)
+    yield process
+    process.stop()
+    assert "Traceback" not in process.output
+    assert "hunter22" not in process.output
+
+
+def sluice(service: ServeProcess, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command against a service."""
+    environment = {**os.environ, "SLUICE_URL": service.url}
+    command = [sys.executable, "-m", "sluice.app.cli", *arguments]
+    return subprocess.run(command, env=environment, input=text, capture_output=True, text=True, timeout=60)
+
+
+def test_the_command_line_does_what_the_api_does(service: ServeProcess) -> None:
+    until(lambda: service.streams()["ball"]["state"] == "playing")
+    until(lambda: service.streams()["camera"]["state"] == "refused")
+    listed = sluice(service, "streams", "list").stdout
+    assert "ball" in listed
+    assert "playing" in listed
+    assert "rtsp://127.0.0.1:9/stream" in listed
+    assert "hunter22" not in listed
+    source = str(CLIP)
+    added = sluice(service, "streams", "add", "-", "--name", "clip", "--policy", "loop=true", text=source + "\n")
+    assert added.returncode == 0, added.stderr
+    until(lambda: service.streams()["clip"]["frames_out"] > 10)
+    assert service.streams()["clip"]["policy"]["loop"] is True
+    again = sluice(service, "streams", "add", source, "--name", "clip")
+    assert (again.returncode, "choose another name" in again.stderr) == (1, True)
+    assert sluice(service, "streams", "restart", "clip").returncode == 0
+    assert sluice(service, "streams", "remove", "clip").returncode == 0
+    names = [stream["name"] for stream in json.loads(sluice(service, "streams", "list", "--json").stdout)]
+    assert names == ["ball", "camera"]
+    assert "there are ball, camera" in sluice(service, "streams", "remove", "clip").stderr
+
+
+def test_a_command_without_a_service_says_so(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    command = [sys.executable, "-m", "sluice.app.cli", "streams", "list", "--url", url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "is `sluice serve` running there?" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_model_is_swapped_and_one_that_breaks_is_refused(service: ServeProcess, folder: Path) -> None:
+    assert sluice(service, "models", "swap", "other.py").returncode == 0
+    until(lambda: service.get("/api/models")["current"]["name"] == str(folder / "other.py"))
+    until(lambda: '"other"' in (folder / "out.jsonl").read_text())
+    assert sluice(service, "models", "swap", "broken.py").returncode == 0
+    until(lambda: any(event["kind"] == "model-refused" for event in service.get("/api/events")["events"]))
+    current = service.get("/api/models")["current"]
+    assert (current["name"], current["state"]) == (str(folder / "other.py"), "running")
+    assert "nothing_of_the_kind" in current["reason"]
+    assert json.loads((folder / "state.json").read_text())["model"] == str(folder / "other.py")
+    frames = service.streams()["ball"]["frames_out"]
+    until(lambda: service.streams()["ball"]["frames_out"] > frames)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_all_messages_and_the_next_start_has_the_same_streams(
+    folder: Path, environment: dict[str, str], number: int
+) -> None:
+    first = ServeProcess(folder / "sluice.yaml", environment)
+    new = {"source": "test:snow?live=1&fps=10&size=64x48", "name": "snow", "policy": {"fps": 5}}
+    assert httpx.post(f"{first.url}/api/streams", json=new, timeout=20).status_code == 201
+    assert httpx.delete(f"{first.url}/api/streams/ball", timeout=20).status_code == 204
+    until(lambda: first.streams()["snow"]["frames_out"] > 10)
+    events = httpx.stream("GET", f"{first.url}/api/events/stream", timeout=20)
+    with events as following:  # who still reads does not hold up the end
+        frames = first.streams()["snow"]["frames_out"]
+        begun = time.monotonic()
+        assert first.stop(number) == 0, first.output
+        assert time.monotonic() - begun < 15
+        assert "snow is added" in following.read().decode() or following.is_closed
+    messages = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+    assert sum(message["stream"] == 2 for message in messages) >= frames
+    second = ServeProcess(folder / "sluice.yaml", environment)
+    try:
+        assert sorted(second.streams()) == ["camera", "snow"]
+        assert second.streams()["snow"]["policy"]["fps"] == 5
+        until(lambda: second.streams()["snow"]["state"] == "playing")
+    finally:
+        assert second.stop() == 0, second.output
+    for process in (first, second):
+        assert "Traceback" not in process.output
+
+
+def test_readers_that_are_slow_or_go_away_slow_no_stream(service: ServeProcess) -> None:
+    until(lambda: service.streams()["ball"]["frames_out"] > 5)
+    address = urlsplit(service.url)
+    sleepers = []
+    for _ in range(5):  # ask, and read nothing
+        sleeper = socket.create_connection((address.hostname, address.port), timeout=20)
+        sleeper.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sleeper.sendall(b"GET /api/streams/ball/live.mjpeg HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        sleepers.append(sleeper)
+    for _ in range(20):  # ask, and go at once
+        with socket.create_connection((address.hostname, address.port), timeout=20) as passer:
+            passer.sendall(b"GET /api/live?stream=ball HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    before, begun = service.streams()["ball"], time.monotonic()
+    time.sleep(5)
+    after, seconds = service.streams()["ball"], time.monotonic() - begun
+    assert (after["frames_in"] - before["frames_in"]) / seconds > 7  # of 10 per second
+    assert after["frames_out"] > before["frames_out"] + 20
+    for sleeper in sleepers:
+        sleeper.close()
+    until(lambda: service.get("/api/statistics")["viewers"] == 0)
+
+
+def test_fifty_clients_at_once_are_answered(service: ServeProcess) -> None:
+    until(lambda: service.status("/api/streams/ball/snapshot.jpg") == 200)
+    statuses: list[int] = []
+
+    def ask() -> None:
+        for path in ("/api/streams", "/api/statistics", "/api/streams/ball/snapshot.jpg", "/metrics", "/api/events"):
+            statuses.append(service.status(path))
+
+    threads = [threading.Thread(target=ask) for _ in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(100)
+    assert statuses == [200] * 250
+
+
+def test_a_pipeline_that_cannot_start_ends_the_service_with_the_reason(folder: Path) -> None:
+    (folder / "corner.py").write_text(
+        MODEL.replace("def infer", "def load(self):\n        raise RuntimeError('no weights')\n\n    def infer")
+    )
+    (folder / "sluice.yaml").write_text("model: {name: corner.py}\nhttp: {port: 0}\n")
+    command = [sys.executable, "-m", "sluice.app.cli", "serve", str(folder / "sluice.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode in (1, 2)
+    assert "no weights" in done.stderr
+
+
+def test_a_port_that_is_taken_is_named(folder: Path, environment: dict[str, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        (folder / "sluice.yaml").write_text(f"http: {{port: {port}}}")
+        command = [sys.executable, "-m", "sluice.app.cli", "serve", str(folder / "sluice.yaml")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment)
+    assert done.returncode == 2
+    assert f"port {port}, cannot be listened at: Address already in use" in done.stderr
