@@ -100,6 +100,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
         self.add_pad(self.sinkpad)
         self._outputs: dict[int, _Output] = {}
         self._streams: dict[int, _Stream] = {}
+        self._gone: set[int] = set()
         self._caps = Gst.Caps.new_empty()
         self._group = 0
         self._per_stream_eos = True
@@ -162,6 +163,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
         for number, output in list(self._outputs.items()):
             if output.pad == pad:
                 del self._outputs[number]
+        self._forget_gone()
         pad.set_active(False)
         self.remove_pad(pad)
 
@@ -270,6 +272,17 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
             stream.segment = Gst.Event.new_segment(event.segment)
         elif event.kind in (events.STREAM_EOS, events.PAD_DELETED) and output is not None and self._per_stream_eos:
             self._end(output, stream)
+        if event.kind == events.PAD_ADDED:
+            self._gone.discard(event.source_id)
+        elif event.kind == events.PAD_DELETED:
+            self._gone.add(event.source_id)
+            self._forget_gone()
+
+    def _forget_gone(self) -> None:
+        """Forget the streams that the muxer has removed and whose pads are released."""
+        for number in [number for number in self._gone if number not in self._outputs]:
+            self._gone.discard(number)
+            self._streams.pop(number, None)
 
     def _start_event(self, stream_id: str) -> Gst.Event:
         event = Gst.Event.new_stream_start(stream_id)

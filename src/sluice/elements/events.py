@@ -56,7 +56,11 @@ _CONTROL_NAMES = {
 }
 
 _EVENT_TYPE_OFFSET = 64  # GstEvent {GstMiniObject mini_object (64 bytes); GstEventType type; ...}
-_counter = itertools.count()  # makes each sticky-multi event a distinct one
+# Sticky events are told apart by their names, and pads keep one of each name for ever. NVIDIA's names count on and on,
+# so that a camera that comes and goes all day fills the memory; here so many names of each kind take turns.
+_NAMES = 256
+_serials = itertools.count(1)
+_turns = {kind: itertools.count() for kind in range(400, 407)}
 
 
 @dataclass(frozen=True)
@@ -123,8 +127,9 @@ def _uint(number: int) -> GObject.Value:
 
 
 def _stream_event(kind: int, source_id: int, id_field: str = "source-id", **fields: Any) -> Gst.Event:
-    structure = Gst.Structure.new_empty(f"{_STREAM_NAMES[kind]}-{source_id}-{next(_counter)}")
+    structure = Gst.Structure.new_empty(f"{_STREAM_NAMES[kind]}-{next(_turns[kind >> 8]) % _NAMES}")
     structure.set_value(id_field, _uint(source_id))
+    structure.set_value("serial", GObject.Value(GObject.TYPE_UINT64, next(_serials)))
     for name, value in fields.items():
         structure.set_value(name.replace("_", "-"), value)
     return new_event(kind, structure)
@@ -207,6 +212,16 @@ def parse_stream_event(event: Gst.Event) -> StreamEvent | None:
         framerate=(numerator, denominator) if has_rate else None,
         caps=structure.get_value("caps").copy() if structure.has_field("caps") else None,
     )
+
+
+def identity(event: Gst.Event) -> str:
+    """Return what tells a stream event from any other of its kind, and not from its repetition.
+
+    They are sticky, and sent again after a flush or a new link.
+    """
+    structure = required_structure(event)
+    found, serial = structure.get_uint64("serial")
+    return str(serial) if found else str(structure.get_name())
 
 
 def control_event(kind: int, **fields: Any) -> Gst.Event:

@@ -177,13 +177,23 @@ class Feed:
         elif kind == STREAM_START:
             said = parse_stream_event(event)
             if said is not None and said.stream_id is not None:
+                self._forget_ids(said.source_id)
                 self._stream_ids[said.stream_id] = said.source_id
         elif kind in (STREAM_EOS, STREAM_RESET, PAD_DELETED):
             said = parse_stream_event(event)
             if said is not None:
                 self._history.forget(said.source_id)
+                if kind == PAD_DELETED:
+                    self._forget_ids(said.source_id)
+                    self._regions.pop(said.source_id, None)
+                    self._before.pop(said.source_id, None)
         elif kind == Gst.EventType.EOS:
             self.forget()
+
+    def _forget_ids(self, stream: int) -> None:
+        """Forget the id texts of a stream, whose source has another each time it is opened."""
+        for name in [name for name, number in self._stream_ids.items() if number == stream]:
+            del self._stream_ids[name]
 
     def _update_regions(self, fields: dict[str, Any]) -> None:
         """Take the regions of a stream from an event, which names it by its number or its id text."""

@@ -14,7 +14,6 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GObject, Gst
 
-from sluice.contract.structures import required_structure
 from sluice.elements import events
 from sluice.elements.base import InPlaceElement
 from sluice.elements.frame_caps import pad_template
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from sluice.elements.tracker_frames import FrameTracking
 
 # Frames without any embedding after which deepsort tells that it misses them.
+_MOST_HANDLED = 1024  # stream events remembered; streams that come and go have ever new numbers
 _PATIENCE = 100
 
 
@@ -253,9 +253,11 @@ class SluiceTracker(InPlaceElement):
 
     def _is_new(self, kind: int, stream: int, event: Gst.Event) -> bool:
         """Tell a stream event from its repetition: they are sticky, and sent again after a flush or a new link."""
-        name = required_structure(event).get_name()
+        name = events.identity(event)
         known = self._handled.get((kind, stream)) == name
         self._handled[kind, stream] = name
+        if len(self._handled) > _MOST_HANDLED:
+            del self._handled[next(iter(self._handled))]
         return not known
 
     def _reconfigure(self, tracking: "FrameTracking", fields: dict[str, Any]) -> None:
