@@ -90,11 +90,7 @@ class Monitor:
             messages={name: int(count) for name, count in messages.items() if name not in _NO_MESSAGES},
             spooled=int(messages.get("spooled", 0)),
             outputs=tuple(n for stream, counts in outputs.items() for n in _outputs_of(stream, counts)),
-            viewers={
-                (stream, kind): counts.get(f"{kind}-viewers", 0)
-                for stream, counts in outputs.items()
-                for kind in _VIEWED
-            },
+            viewers=_viewers_of(outputs),
             events=max((event.number for event in self._pipeline.events.since()), default=0),
         )
 
@@ -167,3 +163,8 @@ def _outputs_of(stream: str, counts: dict[str, int]) -> list[OutputNumbers]:
                 )
             )
     return found
+
+
+def _viewers_of(outputs: dict[str, dict[str, int]]) -> dict[tuple[str, str], int]:
+    """Return how many viewers there are, by stream and kind."""
+    return {(stream, kind): counts.get(f"{kind}-viewers", 0) for stream, counts in outputs.items() for kind in _VIEWED}

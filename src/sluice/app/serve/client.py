@@ -66,7 +66,15 @@ class Client:
         """Have the model changed."""
         self._call("POST", "/api/models/swap", {"model": model, "policy": policy})
 
+    def metrics(self) -> str:
+        """All numbers, in Prometheus' text format."""
+        return self._fetch("GET", "/metrics").decode(errors="replace")
+
     def _call(self, method: str, path: str, body: object = None) -> Any:
+        content = self._fetch(method, path, body)
+        return json.loads(content) if content else None
+
+    def _fetch(self, method: str, path: str, body: object = None) -> bytes:
         request = urllib.request.Request(self._url + path, method=method)
         if body is not None:
             request.data = json.dumps(body).encode()
@@ -75,13 +83,13 @@ class Client:
             request.add_header("Authorization", f"Bearer {self._token}")
         try:
             with urllib.request.urlopen(request, timeout=_PATIENCE) as response:
-                content = response.read(_LARGEST_ANSWER)
+                content: bytes = response.read(_LARGEST_ANSWER)
         except urllib.error.HTTPError as error:
             raise ServiceError(_refusal(error)) from error
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise ServiceError(f"{self._url} does not answer: {reason}; is `sluice serve` running there?") from error
-        return json.loads(content) if content else None
+        return content
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:
