@@ -132,6 +132,9 @@ def run(
             metavar="KEY=VALUE", help="A property of sluicevlm, such as timeout=20; may be given more than once."
         ),
     ] = None,
+    processes: Annotated[
+        int, typer.Option(help="Share the streams out over so many processes, each with a model of its own.", min=1)
+    ] = 1,
     summary: Annotated[Path | None, typer.Option(help="JSON file for the summary.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
@@ -161,6 +164,7 @@ def run(
         sources,
         summary_file=summary,
         quiet=quiet,
+        processes=processes,
         model=model,
         labels=labels,
         tracker=tracker,

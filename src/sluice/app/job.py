@@ -95,7 +95,7 @@ class Job:
         self.model = ModelControl(self._graph.infer, options, self.events)
         if branches is not None and hasattr(branches, "emit"):  # outputs that have events of their own
             branches.emit = lambda kind, stream, text, details: self.events.add(kind, stream, text, **details)
-        self._roster = Roster()
+        self._roster = Roster(options.first_number)
         self._summary = Summary(
             [],
             model=options.model_name,

@@ -49,6 +49,8 @@ class Options:
     capture_time: str = "auto"
     service: bool = False
     policy: StreamPolicy = field(default_factory=StreamPolicy)
+    first_number: int = 0
+    """Number of the first stream; not 0 in a process that has a part of a run's streams."""
 
     def __post_init__(self) -> None:
         """Check the values that no element checks.

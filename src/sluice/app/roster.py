@@ -18,11 +18,11 @@ class UnknownStream(ConfigurationError):
 class Roster:
     """All streams that have not been removed. Numbers are given once and never again. Any thread may call."""
 
-    def __init__(self) -> None:
-        """Begin with no stream."""
+    def __init__(self, first: int = 0) -> None:
+        """Begin with no stream; the first will have the number `first`."""
         self._lock = threading.Lock()
         self._streams: dict[str, Stream] = {}
-        self._next = 0
+        self._next = first
 
     def add(self, source: Source, name: str | None, make: Callable[[int, str], Stream]) -> Stream:
         """Add a stream; without a name it is named after its source, unlike the others.

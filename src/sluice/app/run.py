@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from sluice.app.options import Options
 from sluice.app.outputs import check_distinct
@@ -18,16 +18,22 @@ from sluice.app.sources import parse_sources
 from sluice.app.summary import Summary
 from sluice.errors import ConfigurationError, ModelError, SluiceError
 
+if TYPE_CHECKING:
+    from sluice.app.processes import Processes
+
 OK, FAILED, WRONG_ARGUMENTS, INTERRUPTED = 0, 1, 2, 130
 
 
-def run(sources: list[str], *, summary_file: Path | None = None, quiet: bool = False, **options: Any) -> int:
+def run(
+    sources: list[str], *, summary_file: Path | None = None, quiet: bool = False, processes: int = 1, **options: Any
+) -> int:
     """Run a pipeline to its end and return the exit status.
 
     Args:
         sources: see `sluice.Pipeline`.
         summary_file: JSON file for the summary.
         quiet: show no progress.
+        processes: how many processes the streams are shared out over.
         options: the other arguments of `sluice.Pipeline`.
 
     Returns:
@@ -38,7 +44,7 @@ def run(sources: list[str], *, summary_file: Path | None = None, quiet: bool = F
         if summary_file is not None:
             check_distinct(parse_sources(sources), Options(**options), summary_file)
             _check_summary_file(summary_file)
-        pipeline = Pipeline(sources, **options)
+        pipeline = _pipeline(sources, processes, options)
         with _terminate_as_interrupt():
             status = _run(pipeline, quiet)
     except (ConfigurationError, ModelError) as error:
@@ -56,7 +62,15 @@ def run(sources: list[str], *, summary_file: Path | None = None, quiet: bool = F
     return status
 
 
-def _run(pipeline: Pipeline, quiet: bool) -> int:
+def _pipeline(sources: list[str], processes: int, options: dict[str, Any]) -> Pipeline | Processes:
+    if processes == 1:
+        return Pipeline(sources, **options)
+    from sluice.app.processes import Processes
+
+    return Processes(sources, processes, **options)
+
+
+def _run(pipeline: Pipeline | Processes, quiet: bool) -> int:
     try:
         job = pipeline.start()
         with show_progress(job.progress, quiet=quiet):

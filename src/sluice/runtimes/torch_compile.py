@@ -64,14 +64,14 @@ class CompiledSizes:
         files = [_file(key, one) for one in wanted]
         cache_folder().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
-            orders = []
+            orders: list[tuple[Path, Path, Path]] = []
             for number, (one, file) in enumerate(zip(wanted, files, strict=True)):
                 if not file.is_file():
                     traced = Path(folder) / f"traced{number}.pt2"
                     torch.export.save(first if number == 0 else self._export(one), traced)
                     orders.append((traced, Path(folder) / f"made{number}.pt2", file))
             with ThreadPoolExecutor(MOST_AT_ONCE) as threads:
-                list(threads.map(lambda order: _compile(*order, self._name), orders))
+                list(threads.map(lambda order: _compile(*order, name=self._name), orders))
         for one, file in zip(wanted, files, strict=True):
             self._by_batch[len(one)] = _load(file, one.device)
 
@@ -124,7 +124,7 @@ def _file(key: str, pictures: Any) -> Path:
     return cache_folder() / f"{key}-{size}.pt2"
 
 
-def _compile(traced: Path, made: Path, target: Path, name: str) -> None:
+def _compile(traced: Path, made: Path, target: Path, *, name: str) -> None:
     """Have a child compile a traced network; the file appears whole or not at all."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     command = [sys.executable, "-m", __name__, str(traced), str(made)]
