@@ -36,7 +36,7 @@ class Monitor:
     """
 
     def __init__(self, pipeline: Pipeline, outputs: LiveOutputs | None = None) -> None:
-        """Measure a pipeline and its outputs, from `attach` or the first question on.
+        """Measure a pipeline and its outputs, from the first question after its start on if it has not started.
 
         Raises:
             ConfigurationError: prometheus-client is not installed.
@@ -48,6 +48,7 @@ class Monitor:
         self._meter: LatencyMeter | None = None
         self._objects: ObjectCounter | None = None
         self.metrics = Metrics(self.snapshot)
+        self.attach()
 
     def text(self) -> str:
         """Return all metrics in Prometheus' text format."""

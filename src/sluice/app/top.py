@@ -137,11 +137,16 @@ def _age(numbers: Numbers, stream: str) -> list[str]:
     return [f"{found[quantile] * 1e3:.0f}" if quantile in found else "-" for quantile in _MEASURES]
 
 
+def _sleep(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
 @contextmanager
 def _keys() -> Iterator[Callable[[float], bool]]:
     """Give a function that waits so many seconds and returns whether q was pressed, or nobody can press it any more."""
     if not sys.stdin.isatty():
-        yield lambda seconds: bool(time.sleep(seconds))
+        yield _sleep
         return
     import termios
     import tty
