@@ -14,10 +14,11 @@ from yolo26 import Yolo26n
 
 gi.require_version("Gst", "1.0")
 gi.require_version("GstBase", "1.0")
-from gi.repository import Gst, GstBase
+from gi.repository import GObject, Gst, GstBase
 
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.contract.surface import SurfaceBatch
+from sluice.runtimes.torch import DeviceModule
 
 MOST = 20
 SIDE = 640
@@ -33,12 +34,25 @@ class ArticleLoop(GstBase.BaseTransform):
         for name, direction in (("sink", Gst.PadDirection.SINK), ("src", Gst.PadDirection.SRC))
     )
 
+    compiled = GObject.Property(type=bool, default=False, blurb="Run the network compiled, as sluiceinfer does")
+
     def __init__(self) -> None:
         super().__init__()
         self.set_in_place(True)
         self.set_passthrough(True)
         self.frames = 0
         self._model = Yolo26n().cuda()
+        self._compiled: Any = None
+
+    def _network(self, pictures: torch.Tensor) -> torch.Tensor:
+        """The network's rows; the first batch decides the size that is compiled."""
+        if not self.compiled:
+            return self._model(pictures)
+        if self._compiled is None:
+            self._compiled = DeviceModule(torch.device("cuda:0"), self._model).compiled("Yolo26n")
+            with torch.inference_mode(False):
+                self._compiled.prepare([torch.zeros(pictures.shape, dtype=pictures.dtype, device=pictures.device)])
+        return self._compiled(pictures)[0]
 
     def do_transform_ip(self, buffer: Gst.Buffer) -> Gst.FlowReturn:
         """Infer one batch."""
@@ -46,7 +60,7 @@ class ArticleLoop(GstBase.BaseTransform):
             metas = BatchMeta.of(buffer, lease).frames
             surfaces = SurfaceBatch.of(buffer)
             pictures = torch.stack([rgb(surfaces[meta.batch_id]) for meta in metas])
-            rows = self._model(letterbox(pictures)).float()[:, :MOST].cpu().numpy()
+            rows = self._network(letterbox(pictures)).float()[:, :MOST].cpu().numpy()
             for meta, found in zip(metas, rows, strict=True):
                 for left, top, right, bottom, score, kind in found.tolist():
                     one = meta.add_object()

@@ -1,4 +1,7 @@
-"""YOLO26n at 640x640 in half precision with random weights, a PyTorch module for ``sluiceinfer``; needs ultralytics."""
+"""Networks at 640x640 in half precision with random weights, PyTorch modules for ``sluiceinfer``; needs ultralytics.
+
+YOLO26n, YOLO26n with masks, and RT-DETR-l.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,23 @@ from typing import Any
 import torch
 
 
-class Yolo26n(torch.nn.Module):
-    """The network with its end-to-end head: [batch, 3, 640, 640] to [batch, 300, 6]."""
+def ultralytics_network(name: str) -> torch.nn.Module:
+    """A network of Ultralytics' description, with the same random weights every time."""
+    from ultralytics import RTDETR, YOLO
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # so that what was compiled of them fits
+        return (RTDETR if "detr" in name else YOLO)(name).model.eval()
+
+
+class _Yolo26(torch.nn.Module):
+    """A network with its end-to-end head."""
+
+    name: str
 
     def __init__(self) -> None:
         super().__init__()
-        from ultralytics import YOLO
-
-        network = YOLO("yolo26n.yaml").model.eval()
+        network = ultralytics_network(self.name)
         head = network.model[-1]
         head.end2end = True
         network.fuse()
@@ -27,17 +39,52 @@ class Yolo26n(torch.nn.Module):
         head._get_decode_boxes = functools.partial(boxes_of, head)
         self.network = network.half()
 
-    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
-        """Rows of left, top, right, bottom in pixels, score, class.
 
-        Random weights give boxes of no size, most of them in the padding: each is made at least 32 pixels wide and
-        high, and moved onto a 16:9 picture's part of the input.
-        """
-        rows = self.network(pictures)
-        one, two = rows[..., :2], rows[..., 2:4]
-        first, size = torch.minimum(one, two), (one - two).abs() + 32
-        first = torch.stack([first[..., 0].clamp(0, 600), first[..., 1].clamp(142, 460)], -1)
-        return torch.cat([first, first + size, rows[..., 4:]], -1)
+class Yolo26n(_Yolo26):
+    """[batch, 3, 640, 640] to [batch, 300, 6]."""
+
+    name = "yolo26n.yaml"
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        """Rows of left, top, right, bottom in pixels, score, class."""
+        return spread(self.network(pictures))
+
+
+class Yolo26nSeg(_Yolo26):
+    """[batch, 3, 640, 640] to [batch, 300, 38] and prototypes of masks [batch, 32, 160, 160]."""
+
+    name = "yolo26n-seg.yaml"
+
+    def forward(self, pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Rows of left, top, right, bottom in pixels, score, class, 32 coefficients; and the prototypes."""
+        rows, prototypes = self.network(pictures)
+        return spread(rows), prototypes
+
+
+class RtDetr(torch.nn.Module):
+    """[batch, 3, 640, 640] to [batch, 300, 4 + 80]: centre and size as shares of the picture, scores of the classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        network = ultralytics_network("rtdetr-l.yaml")
+        network.fuse()
+        network.model[-1].export = True
+        self.network = network.half()
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        """Rows of boxes and scores."""
+        return self.network(pictures)
+
+
+def spread(rows: torch.Tensor) -> torch.Tensor:
+    """Boxes that a tracker can follow: those of random weights have no size, and most of them lie in the padding.
+
+    Each is made at least 32 pixels wide and high, and moved onto a 16:9 picture's part of the input.
+    """
+    one, two = rows[..., :2], rows[..., 2:4]
+    first, size = torch.minimum(one, two), (one - two).abs() + 32
+    first = torch.stack([first[..., 0].clamp(0, 600), first[..., 1].clamp(142, 460)], -1)
+    return torch.cat([first, first + size, rows[..., 4:]], -1)
 
 
 def boxes_of(head: Any, maps: dict[str, Any]) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -179,7 +180,9 @@ class ModuleNetwork:
 
 def _arithmetic(device: Any, autocast: Any) -> Any:
     """A context of arithmetic in a type; weights are converted anew in each, which a captured graph needs."""
-    return torch.autocast(device.type, dtype=autocast, enabled=autocast is not None, cache_enabled=False)
+    if autocast is None:
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=autocast, cache_enabled=False)
 
 
 def torch_device(device: str) -> Any:

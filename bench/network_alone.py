@@ -1,0 +1,61 @@
+"""Frames per second of a network alone, as a CUDA graph on an input of the GPU's, as JSON; see bench/gpu.py."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sluice.runtimes.torch import DeviceModule
+
+
+def main() -> None:
+    """Measure one network."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("network", help="file.py:Class in this folder")
+    parser.add_argument("batch", type=int)
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--seconds", type=float, default=2.0)
+    arguments = parser.parse_args()
+    file, _, name = arguments.network.partition(":")
+    module = getattr(importlib.import_module(Path(file).stem), name)().eval().cuda()
+    pictures = torch.rand(arguments.batch, 3, 640, 640, device="cuda", dtype=torch.float16)
+    step = DeviceModule(torch.device("cuda:0"), module)
+    if arguments.compile:
+        step = step.compiled(name)
+        step.prepare([pictures])
+    frames, seconds = replayed(lambda: step(pictures), arguments.batch, arguments.seconds)
+    print(json.dumps({"frames": frames, "seconds": seconds, "frames_per_second": round(frames / seconds, 1)}))
+
+
+def replayed(step: Any, batch: int, wanted: float) -> tuple[int, float]:
+    """Capture a step as a CUDA graph and replay it; return frames and seconds."""
+    with torch.inference_mode():
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                step()
+        stream.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            step()
+        torch.cuda.synchronize()
+        for _ in range(20):
+            graph.replay()
+        torch.cuda.synchronize()
+        batches, started = 0, time.monotonic()
+        while time.monotonic() - started < wanted:
+            for _ in range(10):
+                graph.replay()
+            torch.cuda.synchronize()
+            batches += 10
+        return batches * batch, time.monotonic() - started
+
+
+if __name__ == "__main__":
+    main()
