@@ -124,23 +124,17 @@ def main() -> None:
         options = {"enable_cmc": False} if name == "botsort" else {}
         runs = {
             "library": library_alone(name, options, streams),
+            "batched": batched(name, options, streams),
             "element, library": element(name, options, streams, "library"),
+            "element, batched": element(name, options, streams, "batched"),
         }
-        if name != "ocsort":
-            runs["batched"] = batched(name, options, streams)
-            runs["element, batched"] = element(name, options, streams, "batched")
         times = {
             kind: np.median([run(detected) for detected in scene(streams, objects, frames)]) * 1e6 / streams
             for kind, run in runs.items()
         }
-        cells = {
-            kind: f"{times[kind]:.0f}" if kind in times else "-" for kind in (*runs, "batched", "element, batched")
-        }
         label = f"{name} (no camera motion)" if options else name
-        print(
-            f"{label:<22} {cells['library']:>8} {cells['batched']:>8} {cells['element, library']:>17} "
-            f"{cells['element, batched']:>17}"
-        )
+        cells = [f"{times[kind]:.0f}" for kind in runs]
+        print(f"{label:<22} {cells[0]:>8} {cells[1]:>8} {cells[2]:>17} {cells[3]:>17}")
 
 
 if __name__ == "__main__":

@@ -260,9 +260,9 @@ def test_an_algorithm_that_reads_pixels_leaves_the_memory_unshared():
         ("ll-config-file=a.yml;b.yml", "ll-config-file names 2 files, one per sub-batch"),
         ("ll-lib-file=/opt/lib.so", "ll-lib-file is /opt/lib.so, but low-level trackers are not loaded here"),
         ("implementation=fast", "implementation is 'fast'; right are auto, batched, library"),
-        ("algorithm=ocsort implementation=batched", "implementation=batched: ocsort"),
+        ("algorithm=cbiou implementation=batched", "implementation=batched: cbiou"),
         ("algorithm=iou implementation=library", "implementation=library: the trackers library has no iou"),
-        ("algorithm=ocsort output-shadow-tracks=true", "need a batched algorithm, which ocsort"),
+        ("algorithm=cbiou output-shadow-tracks=true", "need a batched algorithm, which cbiou"),
         ("algorithm=deepsort tracker-options=minimum_appearance_similarity=2", "minimum_appearance_similarity must be"),
     ],
 )

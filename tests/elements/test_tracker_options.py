@@ -209,3 +209,43 @@ def test_frames_of_another_surface_type_are_left_alone():
 )
 def test_every_property_of_nvtracker_is_there(name):
     assert Feed("sluicetracker name=t").get("t").find_property(name) is not None
+
+
+NO_CAMERA = "tracker-options=enable_cmc=false"
+
+
+@pytest.mark.parametrize(
+    ("properties", "enough"),
+    [
+        ("algorithm=bytetrack", 0.25),
+        ("algorithm=sort", 0.25),
+        ("algorithm=ocsort", 0.25),
+        ("algorithm=cbiou", 0.25),
+        ("algorithm=deepsort", 0.25),
+        (f"algorithm=botsort {NO_CAMERA}", 0.25),
+        ("algorithm=bytetrack track-threshold=0.1", 0.1),
+        ("algorithm=bytetrack track-threshold=-1", 0.7),
+        ("algorithm=sort track-threshold=-1", 0.25),
+        ("algorithm=ocsort track-threshold=-1", 0.6),
+        ("algorithm=deepsort track-threshold=-1", 0.6),
+        (f"algorithm=botsort track-threshold=-1 {NO_CAMERA}", 0.7),
+        ("algorithm=bytetrack tracker-options=track_activation_threshold=0.9", 0.9),
+        ("algorithm=bytetrack implementation=library", 0.25),
+    ],
+)
+def test_detections_of_the_threshold_begin_tracks_and_weaker_ones_do_not(properties, enough):
+    with Feed(f"sluicetracker keep-unconfirmed=true {properties}") as feed:
+        for number in range(5):
+            table = [[10.0, 8.0, 20.0, 30.0, enough + 0.05], [40.0, 8.0, 20.0, 30.0, enough - 0.05]]
+            found = objects(feed.push(Given(table, number=number)))
+    numbers = dict(zip((found.confidence > enough).tolist(), found.object_id.tolist(), strict=True))
+    assert numbers == {True: 0, False: UNTRACKED}
+
+
+def test_a_configuration_file_s_thresholds_are_its_own(tmp_path):
+    path = tmp_path / "sort.yml"
+    path.write_text("BaseConfig:\n  minDetectorConfidence: 0.6\nStateEstimator:\n  stateEstimatorType: 2\n")
+    with Feed(f"sluicetracker keep-unconfirmed=true ll-config-file={path}") as feed:
+        for number in range(5):
+            found = objects(feed.push(Given([[10.0, 8.0, 20.0, 30.0, 0.5]], number=number)))
+    assert found.object_id.tolist() == [UNTRACKED]

@@ -21,7 +21,7 @@ def rows(table, features=None, class_ids=None):
 
 
 @pytest.mark.parametrize("class_aware", [False, True])
-@pytest.mark.parametrize("name", ["bytetrack", "sort", "botsort", "iou"])
+@pytest.mark.parametrize("name", ["bytetrack", "sort", "botsort", "ocsort", "iou"])
 def test_streams_in_one_pass_have_the_ids_that_they_have_alone(data, name, class_aware):
     sequences = ["TUD-Campus", "TUD-Stadtmitte", "PETS09-S2L1"]
     tables = [list(read_detections(data / "mot" / name / "det" / "det.txt", 100).values()) for name in sequences]

@@ -50,7 +50,7 @@ def same(got, expected):
 
 
 @pytest.mark.parametrize("sequence", SEQUENCES)
-@pytest.mark.parametrize("name", ["bytetrack", "sort", "botsort"])
+@pytest.mark.parametrize("name", ["bytetrack", "sort", "botsort", "ocsort"])
 def test_ids_equal_those_of_the_library_on_real_detections(data, sequence, name):
     frames = read_detections(data / "mot" / sequence / "det" / "det.txt", 200)
     options = {"enable_cmc": False} if name == "botsort" else {}
@@ -66,7 +66,7 @@ def test_every_algorithm_equals_the_library(data, name):
     same(got, run_library(frames, ALGORITHMS[name].class_name, lost_track_buffer=20))
 
 
-@pytest.mark.parametrize("name", ["bytetrack", "sort", "botsort"])
+@pytest.mark.parametrize("name", ["bytetrack", "sort", "botsort", "ocsort"])
 def test_with_timestamps_equals_the_library_given_the_same_times(data, make, name):
     frames = read_detections(data / "mot" / "PETS09-S2L1" / "det" / "det.txt", 200)
     options = {"frame_rate": 10.0} | ({"enable_cmc": False} if name == "botsort" else {})
@@ -80,11 +80,12 @@ def test_with_timestamps_equals_the_library_given_the_same_times(data, make, nam
     same(got, run_library(frames, ALGORITHMS[name].class_name, times=times, **options))
 
 
-def test_classes_apart_give_the_same_ids_in_both_ways(data):
+@pytest.mark.parametrize("name", ["bytetrack", "ocsort"])
+def test_classes_apart_give_the_same_ids_in_both_ways(data, name):
     frames = read_detections(data / "mot" / "PETS09-S2L1" / "det" / "det.txt", 150)
     got = []
     for implementation in ("batched", "library"):
-        tracker = stream_tracker(Settings("bytetrack", {}, class_aware=True, implementation=implementation))
+        tracker = stream_tracker(Settings(name, {}, class_aware=True, implementation=implementation))
         of_frames = []
         for table in frames.values():
             of_frames.append(tracker.update(rows(table, (table[:, 0] > 300).astype(int))))

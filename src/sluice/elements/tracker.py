@@ -75,8 +75,8 @@ class SluiceTracker(InPlaceElement):
     implementation = GObject.Property(
         type=str,
         default="auto",
-        blurb="batched: all streams of a batch in one pass (bytetrack, sort, iou, deepsort, and botsort without the "
-        "camera's motion); library: each stream by the trackers library; auto: batched where there is one",
+        blurb="batched: all streams of a batch in one pass (bytetrack, sort, ocsort, iou, deepsort, and botsort "
+        "without the camera's motion); library: each stream by the trackers library; auto: batched where there is one",
     )
     tracker_options = GObject.Property(
         type=str,
@@ -84,6 +84,16 @@ class SluiceTracker(InPlaceElement):
         nick="tracker-options",
         blurb="Options of the algorithm, as in lost_track_buffer=60,minimum_consecutive_frames=1; "
         "lost_track_buffer counts frames at 30 frames/s, frame_rate scales it",
+    )
+    track_threshold = GObject.Property(
+        type=float,
+        default=0.25,
+        minimum=-1.0,
+        maximum=1.0,
+        nick="track-threshold",
+        blurb="The score from which a detection begins a track and takes part in the first round, as sluiceinfer's own "
+        "threshold; what is weaker only carries tracks on. -1: the algorithm's values (ByteTrack 0.7 and 0.6). Without "
+        "effect with ll-config-file, and where tracker-options has the values",
     )
     class_aware = GObject.Property(
         type=bool,

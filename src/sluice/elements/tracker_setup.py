@@ -12,6 +12,7 @@ from sluice.elements.tracker_frames import Policy
 from sluice.elements.tracker_lists import Wanted
 from sluice.errors import ConfigurationError
 from sluice.tracking import DEFAULT_ALGORITHM, Settings, parse_options
+from sluice.tracking.algorithms import threshold_options
 from sluice.tracking.nvidia import LowLevelConfig, read_config
 from sluice.tracking.records import Implementation
 from sluice.tracking.streams import batched_rules
@@ -43,7 +44,10 @@ def set_up(element: SluiceTracker, config_file: str) -> Setup:
     _check_library(element.ll_lib_file or "")
     config = _read(config_file)
     algorithm = _algorithm(element.algorithm or "", config)
-    options = {**_file_options(config), **parse_options(algorithm, element.tracker_options or "")}
+    options = {
+        **(_thresholds(algorithm, element.track_threshold) if config is None else config.options),
+        **parse_options(algorithm, element.tracker_options or ""),
+    }
     settings = Settings(
         algorithm,
         options,
@@ -56,8 +60,8 @@ def set_up(element: SluiceTracker, config_file: str) -> Setup:
     if lists and batched_rules(settings) is None:
         raise ConfigurationError(
             f"lists of past frames, shadow and terminated tracks need a batched algorithm, which {algorithm} "
-            f"with implementation={settings.implementation} is not; right are bytetrack, sort, iou, deepsort, or "
-            "botsort with tracker-options=enable_cmc=false"
+            f"with implementation={settings.implementation} is not; right are bytetrack, sort, ocsort, iou, deepsort, "
+            "or botsort with tracker-options=enable_cmc=false"
         )
     policy = Policy(
         classes=parse_class_ids(element.operate_on_class_ids or ""),
@@ -112,8 +116,9 @@ def _algorithm(wanted: str, config: LowLevelConfig | None) -> str:
     return config.algorithm
 
 
-def _file_options(config: LowLevelConfig | None) -> Mapping[str, bool | int | float | str]:
-    return {} if config is None else config.options
+def _thresholds(algorithm: str, value: float) -> Mapping[str, bool | int | float | str]:
+    """Return the options by which an algorithm takes detections of a score for sure."""
+    return {} if value < 0 else dict.fromkeys(threshold_options(algorithm), value)
 
 
 def _implementation(text: str) -> Implementation:

@@ -61,8 +61,21 @@ DEFAULTS: Mapping[str, Mapping[str, bool | int | float | str]] = {
         "minimum_consecutive_frames": 3,
         "minimum_iou_threshold": 0.3,
     },
+    "ocsort": {
+        "lost_track_buffer": 30,
+        "frame_rate": 30.0,
+        "minimum_consecutive_frames": 3,
+        "minimum_iou_threshold": 0.3,
+        "direction_consistency_weight": 0.2,
+        "high_conf_det_threshold": 0.6,
+        "delta_t": 3,
+    },
 }
 """The library's defaults of algorithms that can run without it: importing it takes most of a second and 70 MB."""
+
+
+THRESHOLDS = ("track_activation_threshold", "high_conf_det_threshold")
+"""The options that say from which score a detection begins a track, and takes part in the first round of matching."""
 
 
 def algorithm(name: str) -> Algorithm:
@@ -136,6 +149,11 @@ def reads_pixels(name: str, options: Mapping[str, Any]) -> Literal["bgr", "rgb"]
 def with_defaults(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return all options of an algorithm that can be set as text: those given, and the defaults of the others."""
     return {**_text_options(name), **options}
+
+
+def threshold_options(name: str) -> list[str]:
+    """Return those of `THRESHOLDS` that an algorithm has."""
+    return [option for option in THRESHOLDS if option in _text_options(name)]
 
 
 def _text_options(name: str) -> dict[str, bool | int | float | str]:

@@ -81,15 +81,28 @@ def overlaps(a: Floats, a_groups: Groups, b: Floats, b_groups: Groups) -> Pairs:
 
 
 def _overlapping(a: Floats, b: Floats, rows: Indices, columns: Indices) -> Pairs:
+    some, values = overlapping(a, b, rows, columns)
+    return Pairs(rows[some], columns[some], values)
+
+
+def overlapping(a: Floats, b: Floats, rows: Indices, columns: Indices) -> tuple[Indices, npt.NDArray[np.float32]]:
+    """Return which pairs of boxes overlap, by their places, and the intersection over union of those.
+
+    Args:
+        a: boxes x1, y1, x2, y2, float64 [A, 4].
+        b: float64 [B, 4].
+        rows: of each pair, which of a, [P].
+        columns: of each pair, which of b, [P].
+    """
     area_a, area_b = ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]) for boxes in (a, b))
     width = np.minimum(a[:, 2][rows], b[:, 2][columns]) - np.maximum(a[:, 0][rows], b[:, 0][columns])
-    some = np.flatnonzero(width > 0)
-    rows, columns, width = rows[some], columns[some], width[some]
+    wide = np.flatnonzero(width > 0)
+    rows, columns, width = rows[wide], columns[wide], width[wide]
     height = np.minimum(a[:, 3][rows], b[:, 3][columns]) - np.maximum(a[:, 1][rows], b[:, 1][columns])
     some = np.flatnonzero(height > 0)
     rows, columns, shared = rows[some], columns[some], width[some] * height[some]
     values = (shared / (area_a[rows] + area_b[columns] - shared)).astype(np.float32)
-    return Pairs(rows, columns, values)
+    return wide[some], values
 
 
 def assign(pairs: Pairs, rows: int, columns: int) -> Pairs:

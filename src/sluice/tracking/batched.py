@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,52 +20,10 @@ from sluice.tracking.assignment import Pairs, assign, overlaps
 from sluice.tracking.motion import TRACK, Floats, Tracks, join, put, take
 from sluice.tracking.records import UNTRACKED, Detected, IntArray, Settings, StreamTracker
 from sluice.tracking.rules import Rules
-
-Mask = npt.NDArray[np.bool_]
-Indices = npt.NDArray[np.intp]
+from sluice.tracking.steps import Detections, Indices, Mask, Step
 
 # Half the width of the band of timestamps that count as one frame apart, in seconds (the library's motion_models.py).
 _NOMINAL_SECONDS = 0.004
-
-
-@dataclass(frozen=True)
-class _Detections:
-    """The usable detections of all frames of a step, ordered by frame.
-
-    Attributes:
-        boxes: x1, y1, x2, y2, float64 [D, 4].
-        confidences: float32 [D].
-        slots: int32 [D].
-        class_ids: int32 [D].
-        features: float32 [D, K] of length 1 or 0, or None.
-        rows: which of all rows of the step each one is, [D].
-    """
-
-    boxes: Floats
-    confidences: npt.NDArray[np.float32]
-    slots: npt.NDArray[np.int32]
-    class_ids: npt.NDArray[np.int32]
-    features: npt.NDArray[np.float32] | None
-    rows: Indices
-
-
-@dataclass(frozen=True)
-class _Step:
-    """What the frames of a step say about the slots, [S].
-
-    Attributes:
-        now: bool, whether the slot's stream has a frame.
-        steps: float64, how many frames the stream has moved on.
-        seconds: float64, how many seconds; NaN where frames are counted.
-        rank: int64, the slots' order.
-        fresh: bool, whether it is the first frame of the slot.
-    """
-
-    now: Mask
-    steps: Floats
-    seconds: Floats
-    rank: IntArray
-    fresh: Mask
 
 
 class BatchedTracker:
@@ -102,7 +59,7 @@ class BatchedTracker:
         self._advance(step)
         ids = np.full(sum(len(rows.boxes) for _, rows in frames), UNTRACKED, dtype=np.int64)
         matched, of_detection = self._match(step, detections)
-        ids[detections.rows[of_detection]] = self._tracks["id"][matched]
+        ids[detections.rows[of_detection]] = self._shown_ids(matched)
         self._start_tracks(step, detections, of_detection, ids)
         self._end_lost(step)
         bounds = np.cumsum([len(rows.boxes) for _, rows in frames])[:-1]
@@ -110,6 +67,11 @@ class BatchedTracker:
         for (stream, rows), of_rows in zip(frames, given, strict=True):
             stream.remember(rows, of_rows)
         return given
+
+    def _shown_ids(self, matched: Indices) -> IntArray:
+        """Return the ids that the detections of matched tracks get."""
+        ids: IntArray = self._tracks["id"][matched]
+        return ids
 
     def tracks_of(self, stream: BatchedStream) -> Tracks:
         """Return a copy of a stream's tracks, confirmed or not, oldest first."""
@@ -139,7 +101,7 @@ class BatchedTracker:
                 self._owners[slot] = None
             self._free.extend(slots)
 
-    def _gather(self, frames: Sequence[tuple[BatchedStream, Detected]]) -> _Detections:
+    def _gather(self, frames: Sequence[tuple[BatchedStream, Detected]]) -> Detections:
         """Put the usable detections of all frames behind one another."""
         minimum = self.settings.minimum_confidence
         ltwh = np.concatenate([rows.boxes for _, rows in frames]).reshape(-1, 4)
@@ -151,7 +113,7 @@ class BatchedTracker:
         slots = np.concatenate([stream.slots_for(rows.class_ids) for stream, rows in frames]).astype(np.int32)
         usable = np.flatnonzero(np.isfinite(corners).all(axis=1) & (confidences >= minimum))
         features = None if self._looks is None else self._looks.gather([rows for _, rows in frames])
-        return _Detections(
+        return Detections(
             corners[usable].astype(np.float64),
             confidences[usable],
             slots[usable],
@@ -160,9 +122,9 @@ class BatchedTracker:
             usable,
         )
 
-    def _step(self, streams: Sequence[BatchedStream]) -> _Step:
+    def _step(self, streams: Sequence[BatchedStream]) -> Step:
         count = len(self._owners)
-        step = _Step(
+        step = Step(
             np.zeros(count, bool),
             np.zeros(count),
             np.full(count, np.nan),
@@ -179,7 +141,7 @@ class BatchedTracker:
             rank += len(slots)
         return step
 
-    def _advance(self, step: _Step) -> None:
+    def _advance(self, step: Step) -> None:
         """Move the tracks of the frames' streams to the frames' time."""
         tracks = self._tracks
         now = step.now[tracks["slot"]]
@@ -201,7 +163,7 @@ class BatchedTracker:
             timed = ~np.isnan(step.seconds)[tracks["slot"]]
             self._keep(~(timed & (tracks["missed_seconds"] > self.rules.longest_gap_seconds)))
 
-    def _match(self, step: _Step, found: _Detections) -> tuple[Indices, Indices]:
+    def _match(self, step: Step, found: Detections) -> tuple[Indices, Indices]:
         """Match tracks and detections in two or three rounds, and return the pairs, as indices.
 
         Matched tracks are corrected, and confirmed when they have been detected often enough.
@@ -248,7 +210,7 @@ class BatchedTracker:
             matched = places[matched]
         return matched, of_detection
 
-    def _similarities(self, tracks: Tracks, boxes: Floats, found: _Detections, now: Mask) -> Pairs:
+    def _similarities(self, tracks: Tracks, boxes: Floats, found: Detections, now: Mask) -> Pairs:
         """Return the overlaps of tracks and detections of the same slot."""
         if now.all():
             return overlaps(boxes, tracks["slot"], found.boxes, found.slots)
@@ -262,7 +224,7 @@ class BatchedTracker:
         best = best.keep(best.values >= least)
         return best.rows, best.columns
 
-    def _correct(self, matched: Indices, of_detection: Indices, found: _Detections) -> None:
+    def _correct(self, matched: Indices, of_detection: Indices, found: Detections) -> None:
         rows = take(self._tracks, matched)
         self.rules.motion.update(rows, found.boxes[of_detection])
         rows["missed"] = 0
@@ -274,7 +236,7 @@ class BatchedTracker:
         if self._looks is not None and found.features is not None:
             self._looks.update(rows["serial"], found.features[of_detection])
 
-    def _give_ids(self, step: _Step, rows: Indices, *order: npt.NDArray[Any]) -> None:
+    def _give_ids(self, step: Step, rows: Indices, *order: npt.NDArray[Any]) -> None:
         """Give tracks the next ids of their streams; within a slot in the order of some keys, the first counts most."""
         tracks = self._tracks
         slots = tracks["slot"][rows]
@@ -283,7 +245,7 @@ class BatchedTracker:
             assert stream is not None
             tracks["id"][rows[place]] = stream.next_id()
 
-    def _start_tracks(self, step: _Step, found: _Detections, of_detection: Indices, ids: IntArray) -> None:
+    def _start_tracks(self, step: Step, found: Detections, of_detection: Indices, ids: IntArray) -> None:
         """Start a track for each sure detection that belongs to none."""
         rules = self.rules
         starts = found.confidences >= rules.sure
@@ -300,17 +262,21 @@ class BatchedTracker:
         begun["serial"] = np.arange(self._serial, self._serial + len(rows))
         self._serial += len(rows)
         begun["confidence"], begun["class_id"] = found.confidences[rows], found.class_ids[rows]
-        rules.motion.start(begun, found.boxes[rows])
+        self._begin(found, rows, begun)
         first = len(self._tracks)
         self._tracks = join(self._tracks, begun)
-        if self._looks is not None and found.features is not None:
-            self._looks.update(begun["serial"], found.features[rows])
         if rules.instant:
             instant = np.flatnonzero(step.fresh[begun["slot"]])
             self._give_ids(step, first + instant)
             ids[found.rows[rows[instant]]] = self._tracks["id"][first + instant]
 
-    def _end_lost(self, step: _Step) -> None:
+    def _begin(self, found: Detections, rows: Indices, begun: Tracks) -> None:
+        """Set the state of new tracks from their detections, and what is kept beside it."""
+        self.rules.motion.start(begun, found.boxes[rows])
+        if self._looks is not None and found.features is not None:
+            self._looks.update(begun["serial"], found.features[rows])
+
+    def _end_lost(self, step: Step) -> None:
         """End the tracks that were not found for too long, and those that were never confirmed."""
         tracks, rules = self._tracks, self.rules
         now = step.now[tracks["slot"]]
@@ -318,7 +284,7 @@ class BatchedTracker:
         in_time = np.where(
             timed, tracks["missed_seconds"] <= rules.longest_gap_seconds, tracks["missed"] <= rules.longest_gap
         )
-        confirmed = (tracks["id"] != UNTRACKED) | (tracks["hits"] >= rules.confirm_after)
+        confirmed = (tracks["id"] != UNTRACKED) | (tracks["hits"] >= rules.confirm_after) | rules.patient
         self._keep(~now | (in_time & (confirmed | (tracks["missed"] == 0))))
 
     def _keep(self, mask: Mask) -> None:

@@ -37,32 +37,35 @@ TRACK = np.dtype(
     ]
 )
 
-# A record as so many bytes: numpy copies those at once, but records with fields one field at a time.
-_BYTES = np.dtype((np.void, TRACK.itemsize))
-
 _SMALLEST_SIDE = 1e-3
 
 
-def take(tracks: Tracks, rows: npt.NDArray[Any]) -> Tracks:
-    """Return a copy of some tracks, by indices or by a mask."""
-    taken: Tracks = tracks.view(_BYTES)[rows].view(TRACK)
+def take(records: Tracks, rows: npt.NDArray[Any]) -> Tracks:
+    """Return a copy of some tracks, or other records of one dimension, by indices or by a mask."""
+    taken: Tracks = _as_bytes(records)[rows].view(records.dtype)
     return taken
 
 
-def join(tracks: Tracks, more: Tracks) -> Tracks:
-    """Return tracks with others behind them."""
-    return np.concatenate([tracks.view(_BYTES), more.view(_BYTES)]).view(TRACK)
+def join(records: Tracks, more: Tracks) -> Tracks:
+    """Return records with others behind them."""
+    return np.concatenate([_as_bytes(records), _as_bytes(more)]).view(records.dtype)
 
 
-def put(tracks: Tracks, rows: npt.NDArray[Any], values: Tracks) -> None:
-    """Write tracks back to where they were taken from."""
-    tracks.view(_BYTES)[rows] = values.view(_BYTES)
+def put(records: Tracks, rows: npt.NDArray[Any], values: Tracks) -> None:
+    """Write records back to where they were taken from."""
+    _as_bytes(records)[rows] = _as_bytes(values)
+
+
+def _as_bytes(records: Tracks) -> Tracks:
+    """Return records as so many bytes each: numpy copies those at once, but records with fields one field at a time."""
+    return records.view(np.dtype((np.void, records.dtype.itemsize)))
 
 
 class Motion(ABC):
     """What a track's state is and how it moves; boxes are x1, y1, x2, y2 in pixels of the surface, float64 [T, 4]."""
 
     _sides: ClassVar[slice] = slice(4, 4)  # the values of the position that stay above 0
+    _still: ClassVar[Any] = False  # the values that have no speed, whose noise is the same for every step
 
     @abstractmethod
     def measured(self, boxes: Floats) -> Floats:
@@ -102,7 +105,7 @@ class Motion(ABC):
         white noise in the acceleration, as in the library (motion_models.py, ``ScalableProcessNoise``).
         """
         of_position, of_velocity = self._process_noise(tracks["position"])
-        nominal = np.abs(steps - 1.0) <= tolerance
+        nominal = (np.abs(steps - 1.0) <= tolerance) | self._still
         square = steps * steps
         q00 = np.where(nominal, of_position, of_velocity * square * square / 4)
         q01 = np.where(nominal, 0.0, of_velocity * square * steps / 2)
@@ -116,8 +119,12 @@ class Motion(ABC):
 
     def update(self, tracks: Tracks, boxes: Floats) -> None:
         """Correct tracks by a detection each."""
+        self.correct(tracks, self.measured(boxes))
+
+    def correct(self, tracks: Tracks, measured: Floats) -> None:
+        """Correct tracks by a detection each, in the coordinates of the state."""
         noise = self._measurement_noise(tracks["position"])
-        error = self.measured(boxes) - tracks["position"]
+        error = measured - tracks["position"]
         p00, p01 = tracks["p00"], tracks["p01"]
         total = p00 + noise
         tracks["position"] += p00 / total * error
@@ -192,3 +199,46 @@ class NoMotion(CornerMotion):
 
     def update(self, tracks: Tracks, boxes: Floats) -> None:
         tracks["position"] = boxes
+
+
+class ScaleMotion(Motion):
+    """The state is the box's centre, area and ratio of width to height, which has no speed: OC-SORT."""
+
+    _still = np.array([False, False, False, True])
+    _FIRST = np.full(4, 10.0), np.array([1e4, 1e4, 1e4, 0.0])
+    _PROCESS = np.ones(4), np.array([1e-2, 1e-2, 1e-4, 0.0])
+    _MEASUREMENT = np.array([1.0, 1.0, 10.0, 10.0])
+
+    def measured(self, boxes: Floats) -> Floats:
+        # In float32, as the library gets detections.
+        low, high = boxes[:, :2].astype(np.float32), boxes[:, 2:].astype(np.float32)
+        width, height = (high - low).T
+        centre = low + (high - low) * np.float32(0.5)
+        ratio = width / (height + np.float32(1e-6))
+        return np.stack([centre[:, 0], centre[:, 1], width * height, ratio], axis=1).astype(np.float64)
+
+    def boxes(self, tracks: Tracks) -> Floats:
+        x, y, area, ratio = tracks["position"].T
+        width = np.sqrt(np.maximum(area * ratio, 0.0))
+        height = np.divide(area, width, out=np.zeros_like(width), where=width != 0)
+        half = np.stack([width, height], axis=1) * 0.5
+        centre = np.stack([x, y], axis=1)
+        return np.concatenate([centre - half, centre + half], axis=1)
+
+    def _first_variances(self, position: Floats) -> tuple[Any, Any]:
+        del position
+        return self._FIRST
+
+    def _process_noise(self, position: Floats) -> tuple[Any, Any]:
+        del position
+        return self._PROCESS
+
+    def _measurement_noise(self, position: Floats) -> Any:
+        del position
+        return self._MEASUREMENT
+
+    def predict(self, tracks: Tracks, steps: Floats, tolerance: float) -> None:
+        # An area does not shrink to nothing.
+        vanishing = tracks["position"][:, 2] + steps[:, 0] * tracks["velocity"][:, 2] <= 0
+        tracks["velocity"][vanishing, 2] = 0.0
+        super().predict(tracks, steps, tolerance)

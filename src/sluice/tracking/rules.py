@@ -8,7 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from sluice.errors import ConfigurationError
-from sluice.tracking.motion import CentreMotion, CornerMotion, Motion, NoMotion
+from sluice.tracking.motion import CentreMotion, CornerMotion, Motion, NoMotion, ScaleMotion
+
+
+@dataclass(frozen=True)
+class Observations:
+    """How tracks are led by what was observed of them (OC-SORT).
+
+    Attributes:
+        delta: frames over which a track's direction is measured.
+        weight: what it is worth that a detection lies in a track's direction, beside an overlap of 1.
+    """
+
+    delta: int
+    weight: float
 
 
 @dataclass(frozen=True)
@@ -31,6 +44,8 @@ class Rules:
         fuse: the similarity of the first and third round is the overlap times the detection's confidence.
         instant: tracks of a stream's first frame get their id at once.
         appearance: the smallest cosine of two embeddings of the same object; None where looks do not count.
+        patient: unconfirmed tracks live as long as confirmed ones.
+        observations: see there; None where tracks are led by their motion.
     """
 
     motion: Motion
@@ -47,6 +62,8 @@ class Rules:
     fuse: bool = False
     instant: bool = False
     appearance: float | None = None
+    patient: bool = False
+    observations: Observations | None = None
 
     @property
     def longest_gap(self) -> int:
@@ -116,8 +133,8 @@ OWN: Mapping[str, Callable[..., Rules]] = {"iou": iou, "deepsort": deepsort}
 
 
 def rules_of(name: str, options: Mapping[str, Any]) -> Rules | None:
-    """Return the rules of an algorithm, or None where it has no batched form (OC-SORT, C-BIoU, McByte, BoT-SORT with
-    the camera's motion, and options under which boxes match that do not overlap).
+    """Return the rules of an algorithm, or None where it has no batched form (C-BIoU, McByte, BoT-SORT with the
+    camera's motion, and options under which boxes match that do not overlap).
 
     Args:
         name: of ``tracking.ALGORITHMS``.
@@ -161,6 +178,21 @@ def rules_of(name: str, options: Mapping[str, Any]) -> Rules | None:
             third=options["minimum_iou_threshold_unconfirmed_assoc"],
             fuse=True,
             instant=options["instant_first_frame_activation"],
+        )
+    elif name == "ocsort":
+        rules = Rules(
+            motion=ScaleMotion(),
+            frame_rate=options["frame_rate"],
+            lost_track_buffer=options["lost_track_buffer"],
+            activation=-math.inf,
+            confirm_after=options["minimum_consecutive_frames"],
+            consecutive=True,
+            sure=options["high_conf_det_threshold"],
+            weak=math.inf,
+            first=options["minimum_iou_threshold"],
+            second=options["minimum_iou_threshold"],
+            patient=True,
+            observations=Observations(options["delta_t"], options["direction_consistency_weight"]),
         )
     else:
         return None

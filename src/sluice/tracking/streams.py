@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sluice.errors import ConfigurationError
-from sluice.tracking.algorithms import DEFAULTS, algorithm, make_tracker, with_defaults
+from sluice.tracking.algorithms import DEFAULTS, THRESHOLDS, algorithm, make_tracker, with_defaults
 from sluice.tracking.batched import BatchedStream, BatchedTracker
 from sluice.tracking.library import LibraryTracker
+from sluice.tracking.observations import ObservationTracker
 from sluice.tracking.records import Detected, IntArray, Settings, StreamTracker
 from sluice.tracking.rules import Rules, rules_of
 
@@ -35,7 +36,8 @@ def batched_rules(settings: Settings) -> Rules | None:
         ConfigurationError: the algorithm or an option of it is not right, or has not the implementation asked for.
     """
     row = algorithm(settings.algorithm)
-    if row.class_name is not None and (settings.options or settings.algorithm not in DEFAULTS):
+    checkable = settings.options.keys() - set(THRESHOLDS)  # the library takes any thresholds
+    if row.class_name is not None and (checkable or settings.algorithm not in DEFAULTS):
         make_tracker(settings.algorithm, settings.options)  # which checks the options
     rules = rules_of(settings.algorithm, with_defaults(settings.algorithm, settings.options))
     if settings.implementation == "library":
@@ -45,9 +47,14 @@ def batched_rules(settings: Settings) -> Rules | None:
     if rules is None and (settings.implementation == "batched" or row.class_name is None):
         raise ConfigurationError(
             f"implementation=batched: {settings.algorithm} with {dict(settings.options)} has none; there is one for "
-            "bytetrack, sort, iou, deepsort, and botsort with enable_cmc=false, with thresholds above 0"
+            "bytetrack, sort, ocsort, iou, deepsort, and botsort with enable_cmc=false, with thresholds above 0"
         )
     return rules
+
+
+def batched_tracker(settings: Settings, rules: Rules) -> BatchedTracker:
+    """Return the tracker of all streams for some rules."""
+    return (BatchedTracker if rules.observations is None else ObservationTracker)(settings, rules)
 
 
 def stream_tracker(settings: Settings, *, first_id: int = 0) -> StreamTracker:
@@ -59,7 +66,7 @@ def stream_tracker(settings: Settings, *, first_id: int = 0) -> StreamTracker:
     rules = batched_rules(settings)
     if rules is None:
         return LibraryTracker(settings, first_id=first_id)
-    return BatchedStream(BatchedTracker(settings, rules), first_id=first_id)
+    return BatchedStream(batched_tracker(settings, rules), first_id=first_id)
 
 
 class StreamTrackers:
@@ -93,7 +100,7 @@ class StreamTrackers:
         self._given: dict[int, int] = {}
         self._tracks_ended_streams = 0
         rules = batched_rules(settings)
-        self._batched = None if rules is None else BatchedTracker(settings, rules)
+        self._batched = None if rules is None else batched_tracker(settings, rules)
 
     def __len__(self) -> int:
         """Return how many streams hold tracks at present."""
