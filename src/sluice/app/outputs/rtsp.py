@@ -65,7 +65,10 @@ class RtspServer:
         self._server.get_session_pool().set_max_sessions(options.clients)
         if options.user is not None:
             self._server.set_auth(self._make_auth(options.user, options.password or ""))
-        self._source = self._server.create_source(None)
+        try:
+            self._source = self._server.create_source(None)
+        except GLib.Error as error:
+            raise ConfigurationError(f"RtspOptions: address and port cannot be used: {error.message}") from error
         self._source.attach(self._context)
         self.port = self._server.get_bound_port()
         self._cleaner = GLib.timeout_source_new_seconds(2)

@@ -1,0 +1,351 @@
+"""Viewers by RTSP, JPEG and WebRTC: they see the stream, may come and go, and cost nothing when they are not there."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import gi
+import pytest
+from live_stream import Stream, decode, until
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
+from sluice.app.outputs import OutputOptions, PictureOptions, RecordOptions, RtspOptions, WebRtcOptions, webrtc
+from sluice.app.outputs.rtsp import server_library
+from sluice.errors import ConfigurationError
+
+
+def _has_rtsp() -> bool:
+    try:
+        server_library()
+    except ConfigurationError:
+        return False
+    return True
+
+
+needs_rtsp = pytest.mark.skipif(not _has_rtsp(), reason="gir1.2-gst-rtsp-server-1.0 is not installed")
+needs_webrtc = pytest.mark.skipif(webrtc.missing() is not None, reason=str(webrtc.missing()))
+
+
+class RtspClient:
+    """rtspsrc and a decoder; counts pictures."""
+
+    def __init__(self, url: str, protocols: str = "tcp") -> None:
+        self.frames = 0
+        self.size = (0, 0)
+        self._pipeline = Gst.parse_launch(
+            f"rtspsrc location={url} latency=0 protocols={protocols} ! decodebin ! "
+            "fakesink name=sink sync=false signal-handoffs=true"
+        )
+        self._pipeline.get_by_name("sink").connect("handoff", self._count)
+        self._pipeline.set_state(Gst.State.PLAYING)
+
+    def _count(self, _sink: Gst.Element, _buffer: Gst.Buffer, pad: Gst.Pad) -> None:
+        structure = pad.get_current_caps().get_structure(0)
+        self.size = (structure.get_value("width"), structure.get_value("height"))
+        self.frames += 1
+
+    def error(self) -> str | None:
+        message = self._pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
+        return None if message is None else f"{message.parse_error()[0].message} {message.parse_error()[1]}"
+
+    def stop(self) -> None:
+        self._pipeline.set_state(Gst.State.NULL)
+
+
+@needs_rtsp
+def test_a_client_sees_the_stream_and_nothing_is_encoded_without_one() -> None:
+    with Stream(OutputOptions(rtsp=RtspOptions(port=0))) as stream:
+        until(lambda: stream.stats()["frames"] > 10)
+        assert stream.stats()["encoded"] == 0
+        assert not stream.stats()["draw-active"]
+        client = RtspClient(stream.outputs.rtsp_url("cam 1"))
+        until(lambda: client.frames > 40, what="pictures at the client")
+        assert client.size == (160, 120)
+        assert stream.stats()["rtsp-viewers"] == 1
+        client.stop()
+        until(lambda: not stream.stats()["encode-active"], what="the end of encoding")
+        again = RtspClient(stream.outputs.rtsp_url("cam 1"), "udp")
+        until(lambda: again.frames > 10, what="pictures at a later client")
+        again.stop()
+
+
+@needs_rtsp
+def test_two_clients_share_one_encoder() -> None:
+    with Stream(OutputOptions(rtsp=RtspOptions(port=0))) as stream:
+        clients = [RtspClient(stream.outputs.rtsp_url("cam 1")) for _ in range(2)]
+        until(lambda: all(client.frames > 20 for client in clients))
+        assert stream.stats()["viewers"] == 1
+        assert stream.stats()["encoded"] <= stream.stats()["frames"]
+        for client in clients:
+            client.stop()
+
+
+@needs_rtsp
+def test_a_password_is_asked_for() -> None:
+    with Stream(OutputOptions(rtsp=RtspOptions(port=0, user="eve", password="s3cret"))) as stream:
+        url = stream.outputs.rtsp_url("cam 1")
+        assert "s3cret" not in url
+        for wrong in (url, url.replace("//", "//eve:wrong@")):
+            client = RtspClient(wrong)
+            assert "nauthorized" in until(client.error)
+            client.stop()
+        client = RtspClient(url.replace("//", "//eve:s3cret@"))
+        until(lambda: client.frames > 5)
+        client.stop()
+
+
+@needs_rtsp
+def test_an_output_switched_off_lets_its_viewers_go() -> None:
+    with Stream(OutputOptions(rtsp=RtspOptions(port=0))) as stream:
+        url = stream.outputs.rtsp_url("cam 1")
+        client = RtspClient(url)
+        until(lambda: client.frames > 5)
+        stream.outputs.enable("cam 1", "rtsp", False)
+        until(lambda: not stream.stats()["encode-active"], what="the end of encoding")
+        client.stop()
+        assert stream.outputs.rtsp_url("cam 1") is None
+        refused = RtspClient(url)
+        assert "ot found" in until(refused.error)
+        refused.stop()
+        stream.outputs.enable("cam 1", "rtsp", True)
+        back = RtspClient(stream.outputs.rtsp_url("cam 1"))
+        until(lambda: back.frames > 5)
+        back.stop()
+
+
+@needs_rtsp
+def test_a_port_in_use_is_named() -> None:
+    with (
+        Stream(OutputOptions(rtsp=RtspOptions(port=0))) as stream,
+        pytest.raises(ConfigurationError, match=str(stream.outputs._server.port)),
+    ):
+        Stream(OutputOptions(rtsp=RtspOptions(port=stream.outputs._server.port)))
+
+
+def test_a_snapshot_is_of_the_annotated_stream_and_made_on_demand() -> None:
+    with Stream(OutputOptions()) as stream:
+        until(lambda: stream.stats()["frames"] > 5)
+        assert stream.stats()["pictures"] == 0
+        picture = stream.outputs.snapshot("cam 1")
+        assert picture is not None
+        assert decode(picture).shape == (120, 160, 3)
+        assert decode(picture).max() > 200  # the ball
+        until(lambda: not stream.stats()["draw-active"], what="the end of drawing")
+        made = stream.stats()["pictures"]
+        arrived = stream.stats()["frames"]
+        until(lambda: stream.stats()["frames"] > arrived + 10)
+        assert stream.stats()["pictures"] == made
+
+
+def test_there_is_no_snapshot_of_a_stream_without_frames() -> None:
+    stream = Stream(OutputOptions())
+    assert stream.outputs.snapshot("cam 1") is None
+    stream.outputs.close()
+
+
+def test_pictures_come_at_no_more_than_the_rate() -> None:
+    with Stream(OutputOptions(pictures=PictureOptions(fps=5)), fps=50) as stream:
+        until(lambda: stream.stats()["frames"] > 5)
+        got: list[bytes] = []
+        unsubscribe = stream.outputs.subscribe_mjpeg("cam 1", got.append)
+        before = stream.stats()["frames"]
+        until(lambda: stream.stats()["frames"] > before + 100)
+        unsubscribe()
+        assert 6 <= len(got) <= 14
+        assert len(set(got)) > 3
+
+
+def test_too_many_viewers_are_refused() -> None:
+    with Stream(OutputOptions(pictures=PictureOptions(viewers=2))) as stream:
+        ends = [stream.outputs.subscribe_mjpeg("cam 1", lambda _: None) for _ in range(2)]
+        with pytest.raises(ConfigurationError, match="2 viewers"):
+            stream.outputs.subscribe_mjpeg("cam 1", lambda _: None)
+        ends[0]()
+        until(lambda: stream.stats()["pictures-viewers"] == 1)
+        stream.outputs.subscribe_mjpeg("cam 1", lambda _: None)
+
+
+def test_a_viewer_that_hangs_stops_nothing_else(tmp_path: Any) -> None:
+    release = threading.Event()
+    with Stream(OutputOptions(record=RecordOptions(tmp_path))) as stream:
+        stream.outputs.subscribe_mjpeg("cam 1", lambda _: release.wait(20))
+        until(lambda: stream.stats()["pictures"] >= 1)
+        before = stream.stats()
+        until(lambda: stream.stats()["record-frames"] > before["record-frames"] + 50)
+        release.set()
+    numbers = stream.branch.stats()
+    assert numbers["record-dropped"] == 0
+
+
+def test_viewers_come_and_go_and_nothing_stays() -> None:
+    with Stream(OutputOptions()) as stream:
+        until(lambda: stream.stats()["frames"] > 5)
+        threads = threading.active_count()
+        errors: list[BaseException] = []
+
+        def view(count: int) -> None:
+            try:
+                for _ in range(count):
+                    got = threading.Event()
+                    end = stream.outputs.subscribe_mjpeg("cam 1", lambda _, got=got: got.set())
+                    assert got.wait(10)
+                    end()
+            except BaseException as error:
+                errors.append(error)
+
+        viewers = [threading.Thread(target=view, args=(25,)) for _ in range(8)]
+        for thread in viewers:
+            thread.start()
+        for thread in viewers:
+            thread.join()
+        assert not errors
+        until(lambda: stream.stats()["pictures-viewers"] == 0)
+        until(lambda: not stream.stats()["draw-active"])
+        until(lambda: threading.active_count() <= threads)
+        assert stream.stats()["draw-failures"] == 0
+
+
+class Browser:
+    """A webrtcbin that offers to receive video, and counts what it decodes."""
+
+    def __init__(self) -> None:
+        for name in ("GstWebRTC", "GstSdp"):
+            gi.require_version(name, "1.0")
+        from gi.repository import GstSdp, GstWebRTC
+
+        self._webrtc, self._sdp = GstWebRTC, GstSdp
+        self.frames = 0
+        self._pipeline = Gst.Pipeline.new()
+        self._bin = Gst.ElementFactory.make("webrtcbin")
+        Gst.util_set_object_arg(self._bin, "bundle-policy", "max-bundle")
+        self._pipeline.add(self._bin)
+        caps = Gst.Caps.from_string(
+            "application/x-rtp,media=video,encoding-name=H264,payload=102,clock-rate=90000,"
+            "packetization-mode=(string)1,profile-level-id=(string)42e01f"
+        )
+        self._bin.emit("add-transceiver", GstWebRTC.WebRTCRTPTransceiverDirection.RECVONLY, caps)
+        self._bin.connect("pad-added", self._on_pad)
+        self._pipeline.set_state(Gst.State.PLAYING)
+        self._kept: list[Any] = []
+
+    def offer(self) -> str:
+        made = threading.Event()
+
+        def take(promise: Gst.Promise, *_: Any) -> None:
+            reply = promise.get_reply()
+            offer = reply.get_value("offer")
+            self._kept += [promise, reply, offer]
+            self._bin.emit("set-local-description", offer, Gst.Promise.new())
+            made.set()
+
+        self._bin.emit("create-offer", None, Gst.Promise.new_with_change_func(take))
+        assert made.wait(5)
+        complete = self._webrtc.WebRTCICEGatheringState.COMPLETE
+        until(lambda: self._bin.get_property("ice-gathering-state") == complete)
+        return str(self._bin.get_property("local-description").sdp.as_text())
+
+    def accept(self, answer: str) -> None:
+        _, message = self._sdp.SDPMessage.new_from_text(answer)
+        described = self._webrtc.WebRTCSessionDescription.new(self._webrtc.WebRTCSDPType.ANSWER, message)
+        self._bin.emit("set-remote-description", described, Gst.Promise.new())
+
+    def _on_pad(self, _bin: Gst.Element, pad: Gst.Pad) -> None:
+        if pad.direction != Gst.PadDirection.SRC:
+            return
+        decoder = Gst.parse_bin_from_description(
+            "rtph264depay ! h264parse ! avdec_h264 ! fakesink name=sink sync=false signal-handoffs=true", True
+        )
+        decoder.get_by_name("sink").connect("handoff", self._count)
+        self._pipeline.add(decoder)
+        decoder.sync_state_with_parent()
+        pad.link(decoder.get_static_pad("sink"))
+
+    def _count(self, *_: Any) -> None:
+        self.frames += 1
+
+    def stop(self) -> None:
+        self._pipeline.set_state(Gst.State.NULL)
+
+
+@needs_webrtc
+def test_a_browser_sees_the_stream() -> None:
+    with Stream(OutputOptions(webrtc=WebRtcOptions())) as stream:
+        browser = Browser()
+        session, answer = stream.outputs.webrtc_answer("cam 1", browser.offer())
+        assert "a=candidate" in answer
+        assert "a=sendonly" in answer
+        browser.accept(answer)
+        until(lambda: browser.frames > 40, 30, "pictures at the browser")
+        assert stream.outputs.webrtc_state(session) == "connected"
+        assert stream.stats()["webrtc-viewers"] == 1
+        stream.outputs.webrtc_close(session)
+        assert stream.outputs.webrtc_state(session) == "closed"
+        until(lambda: not stream.stats()["encode-active"], what="the end of encoding")
+        browser.stop()
+
+
+@needs_webrtc
+def test_a_browser_that_is_gone_is_let_go() -> None:
+    with Stream(OutputOptions(webrtc=WebRtcOptions())) as stream:
+        browser = Browser()
+        session, answer = stream.outputs.webrtc_answer("cam 1", browser.offer())
+        browser.accept(answer)
+        until(lambda: browser.frames > 5, 30)
+        browser.stop()
+        until(lambda: stream.outputs.webrtc_state(session) == "closed", 40, "the end of the connection")
+        assert stream.stats()["webrtc-viewers"] == 0
+
+
+@needs_webrtc
+def test_connections_are_bounded() -> None:
+    with Stream(OutputOptions(webrtc=WebRtcOptions(viewers=1))) as stream:
+        first, second = Browser(), Browser()
+        session, _ = stream.outputs.webrtc_answer("cam 1", first.offer())
+        with pytest.raises(ConfigurationError, match="1 WebRTC viewers"):
+            stream.outputs.webrtc_answer("cam 1", second.offer())
+        stream.outputs.webrtc_close(session)
+        stream.outputs.webrtc_answer("cam 1", second.offer())
+        first.stop()
+        second.stop()
+
+
+@needs_webrtc
+@pytest.mark.parametrize(
+    ("offer", "why"), [("nonsense", "no H264"), ("v=0\r\nm=audio 9 RTP/AVP 0\r\na=rtpmap:0 PCMU/8000\r\n", "no H264")]
+)
+def test_an_offer_that_cannot_be_answered_says_why(offer: str, why: str) -> None:
+    with Stream(OutputOptions(webrtc=WebRtcOptions())) as stream:
+        with pytest.raises(ConfigurationError, match=why):
+            stream.outputs.webrtc_answer("cam 1", offer)
+        assert stream.stats()["webrtc-viewers"] == 0
+
+
+def test_the_h264_that_every_browser_has_is_chosen() -> None:
+    offer = (
+        "m=video 9 UDP/TLS/RTP/SAVPF 96 102 104 106\r\na=rtpmap:96 VP8/90000\r\na=rtpmap:102 H264/90000\r\n"
+        "a=fmtp:102 level-asymmetry-allowed=1;packetization-mode=1;profile-level-id=42001f\r\n"
+        "a=rtpmap:104 H264/90000\r\na=fmtp:104 packetization-mode=0;profile-level-id=42e01f\r\n"
+        "a=rtpmap:106 H264/90000\r\na=fmtp:106 packetization-mode=1;profile-level-id=42e01f\r\n"
+    )
+    assert webrtc.h264_payload(offer) == (106, "42e01f")
+    assert webrtc.h264_payload(offer.replace("106", "107").split("a=rtpmap:107")[0]) == (102, "42001f")
+
+
+def test_webrtc_that_is_off_is_named() -> None:
+    with Stream(OutputOptions()) as stream:
+        assert not stream.outputs.webrtc_available
+        with pytest.raises(ConfigurationError, match="WebRTC is not among the outputs"):
+            stream.outputs.webrtc_answer("cam 1", "")
+
+
+def test_closing_is_quick_with_everything_on(tmp_path: Any) -> None:
+    options = OutputOptions(record=RecordOptions(tmp_path), webrtc=WebRtcOptions())
+    with Stream(options) as stream:
+        until(lambda: stream.stats()["record-frames"] > 5)
+        stream.outputs.subscribe_mjpeg("cam 1", lambda _: None)
+        began = time.monotonic()
+    assert time.monotonic() - began < 6
