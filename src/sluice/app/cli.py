@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from sluice import __version__
+from sluice.app.search_command import search
 from sluice.app.serve import commands
 from sluice.errors import SluiceError
 
@@ -50,6 +51,7 @@ def _pairs(options: list[str], name: str = "--model-option", example: str = "dec
     return pairs
 
 
+app.command()(search)
 app.command()(commands.serve)
 app.add_typer(commands.streams_app)
 app.add_typer(commands.models_app)
@@ -135,6 +137,12 @@ def run(
     processes: Annotated[
         int, typer.Option(help="Share the streams out over so many processes, each with a model of its own.", min=1)
     ] = 1,
+    index: Annotated[
+        Path | None, typer.Option(help="Folder of an archive that keeps embeddings, for `sluice search`.")
+    ] = None,
+    index_model: Annotated[
+        str | None, typer.Option(help="Image encoder that makes an embedding of each tracked object for it.")
+    ] = None,
     summary: Annotated[Path | None, typer.Option(help="JSON file for the summary.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
@@ -180,6 +188,8 @@ def run(
         device=device,
         model_options=_pairs(model_option or []),
         vlm=None if vlm is None else VlmOptions(vlm, **asked),  # type: ignore[arg-type] # checked by the element
+        index=index,
+        index_model=index_model,
     )
     raise typer.Exit(status)
 

@@ -23,12 +23,12 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app import handover
+from sluice.app.behind_tracker import BehindTracker
 from sluice.app.collector import Collector
 from sluice.app.frame_queue import FrameQueue
 from sluice.app.gst import add_chain, describe, link_pads, make_element
 from sluice.app.options import MOST_STREAMS_PER_BATCH, Options
 from sluice.app.outputs import Mp4Branch, check_distinct, output_paths
-from sluice.app.slow_model import SlowModel
 from sluice.app.source_bin import SourceBin, region_event
 from sluice.app.sources import Source
 from sluice.app.streams.branch import Branch, BranchFactory
@@ -103,11 +103,9 @@ class Graph:
             chain.append(self.tracker)
         if options.analytics is not None:
             chain.append(make_element("sluiceanalytics", config_file=str(options.analytics)))
-        self.vlm: SlowModel | None = None
-        if options.vlm is not None:
-            waits = not options.service and not any(source.live for source in sources)
-            self.vlm = SlowModel(options.vlm, self._lent.name_of(options.vlm.backend), waits=waits)
-            chain.append(self.vlm.element)
+        waits = not options.service and not any(source.live for source in sources)
+        self.behind = BehindTracker(options, self._lent, waits=waits)
+        chain += self.behind.elements
         observed = chain[-1]
         if options.messages is not None:
             chain += [make_element("sluicemsgconv"), make_element("sluicemsgbroker", location=str(options.messages))]
@@ -135,8 +133,7 @@ class Graph:
         if stream.source.live:
             self._tell_mux(stream, events.absent())
             self._tell_mux(stream, events.capture(self.options.capture_of(stream.source)))
-        if self.vlm is not None:
-            self.vlm.name(stream.number, stream.name)
+        self.behind.name(stream.number, stream.name)
         stream.counts = self.collector.join(stream.number, stream.source.shown)
         if self.queue is not None:
             self.queue.join(stream.number, stream.gate, held_back=not stream.policy.freshest(stream.source.live))

@@ -248,7 +248,7 @@ class Job:
     @property
     def vlm(self) -> Gst.Element | None:
         """The element that asks a slow model; None without one."""
-        return None if self._graph.vlm is None else self._graph.vlm.element
+        return self._graph.behind.vlm
 
     @property
     def streams(self) -> list[StreamStatus]:
@@ -470,7 +470,7 @@ class Job:
         self._summary.seconds = time.monotonic() - self._started
         self._summary.skipped = graph.inferred_with_errors()
         self._summary.unconfirmed = graph.unconfirmed()
-        self._summary.segments = {} if graph.vlm is None else graph.vlm.segments()
+        self._summary.segments = graph.behind.segments()
         frames = sum(stream.frames_out for stream in self._summary.streams)
         self._summary.fps = frames / self._summary.seconds if self._summary.seconds else 0.0
 

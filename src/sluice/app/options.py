@@ -46,6 +46,8 @@ class Options:
     on_error: str = "fail"
     analytics: str | Path | None = None
     vlm: VlmOptions | None = None
+    index: str | Path | None = None
+    index_model: Any = None
     capture_time: str = "auto"
     service: bool = False
     policy: StreamPolicy = field(default_factory=StreamPolicy)
@@ -70,6 +72,8 @@ class Options:
                 raise ConfigurationError(f"{name} is {value}; it is a number from 0 to 1")
         if self.capture_time not in ("auto", "rtcp", "arrival"):
             raise ConfigurationError(f"capture_time is {self.capture_time!r}; it is 'auto', 'rtcp' or 'arrival'")
+        if self.index_model is not None and self.index is None:
+            raise ConfigurationError("index_model needs index: the folder of the archive for its embeddings")
         if self.on_error not in ("fail", "skip"):
             raise ConfigurationError(f"on_error is {self.on_error!r}; it is 'fail' or 'skip'")
         if isinstance(self.model, str | Path) and Path(self.model).is_file():
@@ -112,6 +116,10 @@ class Options:
             return executor(network_file(read_config(self.model), self.runtime).path, self.runtime)
         is_file = isinstance(self.model, str | Path) and Path(self.model).suffix.lower() in FILES
         return executor(str(self.model), self.runtime) if is_file else "python"
+
+    def embedder_properties(self, model: str) -> dict[str, Any]:
+        """Return the properties of the ``sluiceinfer`` that makes embeddings of objects, with its model's name."""
+        return {"model": model, "runtime": self.runtime, "device": self.device, "on-error": self.on_error}
 
     def infer_properties(self, model: str) -> dict[str, Any]:
         """Return the properties of ``sluiceinfer``, with the model under the text that names it."""

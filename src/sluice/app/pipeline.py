@@ -62,6 +62,8 @@ class Pipeline:
         on_error: str = "fail",
         analytics: str | Path | None = None,
         vlm: VlmOptions | Mapping[str, Any] | str | None = None,
+        index: str | Path | None = None,
+        index_model: Any = None,
         policy: StreamPolicy | None = None,
         capture_time: str = "auto",
         service: bool = False,
@@ -98,6 +100,9 @@ class Pipeline:
             vlm: a vision-language model, or another slow thinker, that is asked about segments of each stream: a back
                 end (the URL of an endpoint, "transformers", ``file.py:Class``), or a mapping with the options of
                 `VlmOptions`, as in ``{"backend": "http://host:8000/v1", "model": "smolvlm", "every": 10}``.
+            index: folder of an archive in which embeddings of objects and frames are kept, for ``sluice search``.
+            index_model: makes an embedding of each tracked object for it, as `model` is named; None where the models
+                that run make some already.
             policy: how the streams are treated that are not added with a policy of their own.
             capture_time: what ``ntp_timestamp`` of live streams' frames is: "rtcp", the camera's clock as its sender
                 reports tell it, 0 until the first; "arrival", this machine's clock; "auto": the first for RTSP, the
@@ -130,6 +135,8 @@ class Pipeline:
             on_error=on_error,
             analytics=analytics,
             vlm=VlmOptions.of(vlm),
+            index=index,
+            index_model=index_model,
             policy=policy or StreamPolicy(),
             capture_time=capture_time,
             service=service,

@@ -8,6 +8,7 @@ ELEMENTS = {
     "sluicetracker": "sluice.elements.tracker:SluiceTracker",
     "sluiceanalytics": "sluice.elements.analytics:SluiceAnalytics",
     "sluicevlm": "sluice.elements.vlm:SluiceVlm",
+    "sluiceindex": "sluice.elements.index:SluiceIndex",
     "sluiceosd": "sluice.elements.osd:SluiceOsd",
     "sluicetiler": "sluice.elements.tiler:SluiceTiler",
     "sluicedemux": "sluice.elements.demux:SluiceDemux",

@@ -22,6 +22,7 @@ from gi.repository import GLib, GObject, Gst
 
 from sluice.elements import events
 from sluice.elements.base import InFlightElement, Pending, guarded
+from sluice.elements.frame_caps import pad_template
 from sluice.elements.guard import printable
 from sluice.elements.vlm_properties import DEFAULTS, GPROPERTIES, SELECTION
 from sluice.errors import SluiceError
@@ -35,18 +36,11 @@ if TYPE_CHECKING:
     from sluice.vlm.pictures import Encoder
     from sluice.vlm.service import Request, Service
 
-# Any memory and any format: pixels are read only when selected, and caps go through unchanged.
-CAPS = "video/x-raw(ANY)"
-
 ASK = "sluice-vlm-ask"
 """Structure of the custom event, from upstream or downstream, that begins a segment; fields `stream` (name or number as
 text; all streams without it) and `prompt`."""
 
 MESSAGE = "sluice-vlm"
-
-
-def _template(name: str, direction: Gst.PadDirection) -> Gst.PadTemplate:
-    return Gst.PadTemplate.new(name, direction, Gst.PadPresence.ALWAYS, Gst.Caps.from_string(CAPS))
 
 
 class SluiceVlm(InFlightElement):
@@ -63,7 +57,10 @@ class SluiceVlm(InFlightElement):
         "Asks a slow model about segments of each stream and attaches its answers, without stopping the stream",
         "The Sluice developers",
     )
-    __gsttemplates__ = (_template("sink", Gst.PadDirection.SINK), _template("src", Gst.PadDirection.SRC))
+    __gsttemplates__ = (
+        pad_template("sink", Gst.PadDirection.SINK),
+        pad_template("src", Gst.PadDirection.SRC),
+    )
     __gproperties__ = GPROPERTIES
     __gsignals__: ClassVar[dict[str, Any]] = {
         "ask": (GObject.SignalFlags.RUN_LAST | GObject.SignalFlags.ACTION, bool, (str, str)),
@@ -101,13 +98,14 @@ class SluiceVlm(InFlightElement):
             self._warn(f"{spec.name} was not changed: {error}")
 
     def _changed(self, name: str) -> None:
-        from sluice.elements.vlm_setup import names_of, settings_of
+        from sluice.elements.stream_names import read_names
+        from sluice.elements.vlm_setup import settings_of
 
         assert self._work is not None
         if name in SELECTION or name == "config-file":
             self._work.configure(settings_of(self._values))
         elif name == "names":
-            self._work.set_names(names_of(self._values["names"]))
+            self._work.set_names(read_names(self._values["names"]))
         elif name != "enable":
             self._warn(f"{name} was set while the element runs; it takes effect after the next change to NULL")
 
@@ -143,8 +141,9 @@ class SluiceVlm(InFlightElement):
 
     def start(self) -> None:
         from sluice.contract import provider
+        from sluice.elements.stream_names import read_names
         from sluice.elements.vlm_frames import VlmFrames
-        from sluice.elements.vlm_setup import backend_of, names_of, policy_of, settings_of
+        from sluice.elements.vlm_setup import backend_of, policy_of, settings_of
         from sluice.vlm.pictures import Encoder, Encoding
         from sluice.vlm.queue import StreamQueue
         from sluice.vlm.service import Service
@@ -153,7 +152,7 @@ class SluiceVlm(InFlightElement):
         self._work = self._service = self._encoder = self._backend = None
         provider.provider()
         policy, settings = policy_of(values), settings_of(values)
-        names = names_of(values["names"])
+        names = read_names(values["names"])
         self._holds = policy == "wait"
         self._warned = set()
         self._backend = backend_of(values)

@@ -65,21 +65,6 @@ def policy_of(values: Mapping[str, Any]) -> str:
     return str(policy)
 
 
-def names_of(text: str | None) -> dict[int, str]:
-    """Read ``0=gate;1=yard``.
-
-    Raises:
-        ConfigurationError: something else is there.
-    """
-    names = {}
-    for part in filter(str.strip, (text or "").split(";")):
-        number, equals, name = part.partition("=")
-        if not equals or not number.strip().isdecimal() or not name.strip():
-            raise ConfigurationError(f"names is {text!r}; right is NUMBER=NAME, several between semicolons")
-        names[int(number)] = name.strip()
-    return names
-
-
 def _request_options(text: str | None) -> dict[str, Any]:
     if not text:
         return {}
