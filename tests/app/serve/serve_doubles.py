@@ -91,6 +91,8 @@ class FakePictures:
 
     def __init__(self) -> None:
         self.subscribers: dict[str, list[Callable[[bytes], None]]] = {}
+        self.clips: list[tuple[str, str]] = []
+        self.enabled: dict[tuple[str, str], bool] = {}
         self.slowest = 0.0
         self.made = 0
         self._stop = threading.Event()
@@ -117,14 +119,31 @@ class FakePictures:
 
         return unsubscribe
 
-    def webrtc_answer(self, name: str, offer_sdp: str) -> tuple[str, str]:
-        if not offer_sdp.startswith("v=0"):
+    def webrtc_answer(self, name: str, offer: str) -> tuple[str, str]:
+        if not offer.startswith("v=0"):
             raise ConfigurationError("this is no SDP offer")
         return "session-1", "v=0\r\n"
 
     def webrtc_close(self, session: str) -> None:
         if session != "session-1":
             raise ConfigurationError(f"there is no session {session!r}")
+
+    def names(self) -> list[str]:
+        return ["tiled"]
+
+    def clip(self, name: str, reason: str = "request") -> None:
+        self.clips.append((name, reason))
+
+    def enable(self, name: str, output: str, on: bool) -> None:
+        if output == "hls":
+            raise ConfigurationError(f"{name}: hls is not configured")
+        self.enabled[name, output] = on
+
+    def rtsp_url(self, name: str) -> str | None:
+        return f"rtsp://viewer:secret@127.0.0.1:8554/{name}"
+
+    def stats(self) -> dict[str, dict[str, int]]:
+        return {"lobby": {"frames": 7}}
 
     def watched(self, name: str) -> int:
         with self._lock:

@@ -40,7 +40,7 @@ def test_streams_are_listed_added_changed_restarted_and_removed(site: Site) -> N
         ("POST", "/api/streams", {"source": "test:ball", "name": "lobby"}, 409, "choose another name"),
         ("POST", "/api/streams", {"source": "wrong:x", "name": "a"}, 422, "unknown scheme"),
         ("POST", "/api/streams", {"source": "test:ball", "name": "a b"}, 422, "name: "),
-        ("POST", "/api/streams", {"source": "test:ball", "name": "a", "polcy": {}}, 422, "polcy: "),
+        ("POST", "/api/streams", {"source": "test:ball", "name": "a", "polcy": {}}, 422, "right is 'policy'"),
         ("POST", "/api/streams", {"source": "test:ball", "name": "a", "policy": {"fps": -1}}, 422, "fps is -1"),
         ("PATCH", "/api/streams/lobby", {"policy": {"fsp": 1}}, 422, "the nearest that is right is 'fps'"),
         ("PATCH", "/api/streams/lobby", {"policy": {"delivery": "fresh"}}, 422, "the nearest is 'freshest'"),
@@ -49,7 +49,11 @@ def test_streams_are_listed_added_changed_restarted_and_removed(site: Site) -> N
         ("GET", "/api/nothing", None, 404, "Not Found"),
         ("PUT", "/api/streams", None, 405, "Method Not Allowed"),
         ("GET", "/api/events?since=-1", None, 422, "since: "),
-        ("PATCH", "/api/thresholds", {"confidence": 2}, 422, "confidence: "),
+        ("PATCH", "/api/thresholds", {"confidence": 2}, 422, "confidence: is 2"),
+        ("PATCH", "/api/thresholds", {"classes": [False]}, 422, "classes[0]: "),
+        ("POST", "/api/streams", {"source": "a", "name": "b", "policy": {"retry": {"frist": 1}}}, 422, "is 'first'"),
+        ("POST", "/api/streams", [], 422, "body: "),
+        ("POST", "/api/streams", None, 422, "body: "),
         ("POST", "/api/models/swap", {"model": "os:system"}, 403, "right are people, none"),
     ],
 )  # fmt: skip
@@ -180,6 +184,20 @@ def test_webrtc_is_offered_and_ended(site: Site) -> None:
         assert client.delete(answer.headers["Location"]).status_code == 204
         assert client.post("/api/streams/lobby/whep", content="hello", headers=sdp).status_code == 422
         assert "application/sdp" in client.post("/api/streams/lobby/whep", json={}).json()["detail"]
+
+
+def test_outputs_are_shown_and_switched_and_clips_written(site: Site) -> None:
+    with site.client() as client:
+        shown = client.get("/api/streams/lobby/outputs").json()
+        assert shown == {"rtsp": "rtsp://127.0.0.1:8554/lobby", "numbers": {"frames": 7}}
+        assert client.patch("/api/streams/lobby/outputs", json={"record": False, "rtsp": True}).status_code == 200
+        assert site.pictures.enabled == {("lobby", "record"): False, ("lobby", "rtsp"): True}
+        assert "not configured" in client.patch("/api/streams/lobby/outputs", json={"hls": True}).json()["detail"]
+        assert client.post("/api/streams/lobby/clip", json={"reason": "door"}).status_code == 202
+        assert site.pictures.clips == [("lobby", "door")]
+        assert client.post("/api/streams/lobby/clip", json={"reason": "../x"}).status_code == 422
+        assert client.post("/api/streams/nobody/clip", json={}).status_code == 404
+        assert client.get("/api/streams/tiled/snapshot.jpg").status_code == 200
 
 
 def test_health_statistics_history_answers_and_metrics(site: Site) -> None:

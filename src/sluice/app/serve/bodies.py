@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from sluice.app.serve.schema import StreamName, Strict
 from sluice.app.streams import StreamPolicy, StreamState
@@ -120,7 +120,7 @@ class ThresholdChange(Strict):
     """Least score of a detection."""
     iou: Annotated[float, Field(ge=0, le=1)] | None = None
     """Overlap from which boxes of one class are merged."""
-    classes: Annotated[tuple[int | str, ...], Field(max_length=1000)] | None = None
+    classes: Annotated[tuple[StrictInt | StrictStr, ...], Field(max_length=1000)] | None = None
     """Labels or class ids to keep; an empty list keeps all."""
 
 
@@ -203,6 +203,31 @@ class HistoryAnswer(Answer):
     interval: float
     """Seconds between two samples."""
     samples: list[HistorySample]
+
+
+class Outputs(Answer):
+    """What is made of a stream."""
+
+    rtsp: str | None
+    """Where it can be viewed by RTSP; null without an RTSP server."""
+    numbers: dict[str, int]
+    """Counters by name, such as record-segments, clips-enabled and viewers."""
+
+
+class OutputChange(Strict):
+    """Outputs to be switched on (true) or off (false); those not named stay."""
+
+    record: bool | None = None
+    clips: bool | None = None
+    hls: bool | None = None
+    rtsp: bool | None = None
+
+
+class Clip(Strict):
+    """A clip to be written."""
+
+    reason: Annotated[str, Field(pattern=r"^[\w .-]{1,64}$")] = "request"
+    """Stands in the event."""
 
 
 class Token(Strict):

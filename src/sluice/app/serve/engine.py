@@ -61,7 +61,22 @@ class Pictures(Protocol):
     def subscribe_mjpeg(self, name: str, callback: Callable[[bytes], None]) -> Callable[[], None]:
         """Have each picture passed to a function that returns at once; return what ends it."""
 
-    def webrtc_answer(self, name: str, offer_sdp: str) -> tuple[str, str]:
+    def names(self) -> list[str]:
+        """Return what there are pictures of: streams, and the view of all of them."""
+
+    def clip(self, name: str, reason: str = "request") -> None:
+        """Write a clip around this moment."""
+
+    def enable(self, name: str, output: str, on: bool) -> None:
+        """Switch an output of a stream."""
+
+    def rtsp_url(self, name: str) -> str | None:
+        """Return where a stream can be viewed by RTSP."""
+
+    def stats(self) -> dict[str, dict[str, int]]:
+        """Return what was made of each stream."""
+
+    def webrtc_answer(self, name: str, offer: str) -> tuple[str, str]:
         """Begin a WebRTC session; return its id and the answer, with all candidates."""
 
     def webrtc_close(self, session: str) -> None:

@@ -103,7 +103,9 @@ def _load(file: Marked, environment: Mapping[str, str] | None) -> Loaded:
     try:
         config = Config.model_validate(data)
     except ValidationError as error:
-        faults += [(at, text) for at, text in explain(error, Config, data) if at not in unresolved]
+        faults += [
+            (at, text) for at, text in explain(error.errors(include_url=False), Config, data) if at not in unresolved
+        ]
     if faults or config is None:
         raise FaultyConfigError(file.path, [_fault(file, at, secrets.scrub(text)) for at, text in faults])
     if config.http.token is not None:
@@ -123,16 +125,16 @@ def shown(at: Location) -> str:
 # Pydantic's errors in our words
 
 
-def explain(error: ValidationError, top: Any, data: Any) -> list[tuple[Location, str]]:
+def explain(errors: Iterable[ErrorDetails], top: Any, data: Any) -> list[tuple[Location, str]]:
     """Return what is wrong with data, each with its location and what would be right.
 
     Args:
-        error: what validating the data against `top` raised.
+        errors: what validating the data against `top` found.
         top: the model or dataclass.
         data: the data.
     """
     found: dict[Location, list[str]] = {}
-    details = [(_location(item["loc"], data), item) for item in error.errors(include_url=False)]
+    details = [(_location(item["loc"], data), item) for item in errors]
     # Where a value may be of several kinds, pydantic reports what is wrong for each: the one it came deepest in counts.
     for at, item in details:
         if any(len(other) > len(at) and other[: len(at)] == at for other, _ in details):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
+from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 
 from sluice.app.serve.calls import BusyError, UnfinishedError
+from sluice.app.serve.loading import explain, shown
 from sluice.app.serve.paths import OutsideError
 from sluice.app.serve.service import NotReadyError, TakenNameError, UnknownStreamError
 from sluice.errors import SluiceError
@@ -69,9 +71,9 @@ def answer_errors(app: FastAPI, scrub: Callable[[str], str]) -> None:
         status = next(status for kind, status in _STATUS if isinstance(error, kind))
         return problem(status, scrub(str(error)))
 
-    async def explain(_request: Request, error: Exception) -> JSONResponse:
+    async def refuse_values(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        mistakes = [_mistake(item, scrub) for item in error.errors()]
+        mistakes = [Mistake(where=where, text=scrub(text)) for where, text in _mistakes(request, error)]
         broken = any(item["type"] == "json_invalid" for item in error.errors())
         return problem(
             HTTPStatus.BAD_REQUEST if broken else HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -88,14 +90,24 @@ def answer_errors(app: FastAPI, scrub: Callable[[str], str]) -> None:
         return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the service has a fault; its log has the traceback")
 
     app.add_exception_handler(SluiceError, refuse)
-    app.add_exception_handler(RequestValidationError, explain)
+    app.add_exception_handler(RequestValidationError, refuse_values)
     app.add_exception_handler(HTTPException, pass_on)
     app.add_exception_handler(Exception, fail)
 
 
-def _mistake(item: Mapping[str, Any], scrub: Callable[[str], str]) -> Mistake:
-    """Return pydantic's finding in words; the value itself is left out, as it may be a source with a password."""
-    part, *where = item["loc"]  # "body", "path" or "query", and where in it
-    if item["type"] == "json_invalid":
-        return Mistake(where="body", text=f"is no JSON: {item['ctx']['error']} at character {where[0]}")
-    return Mistake(where=".".join(map(str, where)) or part, text=scrub(item["msg"].removeprefix("Value error, ")))
+def _mistakes(request: Request, error: RequestValidationError) -> list[tuple[str, str]]:
+    """Return what is wrong with a request, by the names of its values."""
+    found: list[tuple[str, str]] = []
+    body: list[ErrorDetails] = []
+    for item in error.errors():
+        part, *where = item["loc"]  # "body", "path" or "query", and where in it
+        if item["type"] == "json_invalid":
+            found.append(("body", f"is no JSON: {item['ctx']['error']} at character {where[0]}"))
+        elif part == "body" and where:
+            body.append(cast("ErrorDetails", {**item, "loc": tuple(where)}))
+        else:
+            message = item["msg"].removeprefix("Input ")
+            found.append((".".join(map(str, where)) or part, message[0].lower() + message[1:]))
+    field = getattr(request.scope.get("route"), "body_field", None)
+    top = None if field is None else field.field_info.annotation
+    return found + [(shown(at) or "body", text) for at, text in explain(body, top, error.body)]

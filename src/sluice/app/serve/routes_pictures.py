@@ -34,7 +34,7 @@ def router(context: Context) -> APIRouter:
         """The newest picture of a stream, with what is drawn on it."""
 
         def read(service: Service) -> bytes:
-            service.stream(name)
+            service.check_pictures(name)
             picture = service.pictures.snapshot(name)
             if picture is None:
                 raise UnknownStreamError(f"there is no picture of {name!r} yet")
@@ -45,7 +45,7 @@ def router(context: Context) -> APIRouter:
     @api.get("/streams/{name}/live.mjpeg", response_class=LiveResponse, responses={**errors(404, 409, 422), 200: _LIVE})
     async def follow_stream(name: Name, fps: _Rate = 25) -> LiveResponse:
         """Live pictures of a stream, as a browser shows them in place of an image."""
-        await context.read(lambda service: service.stream(name))
+        await context.read(lambda service: service.check_pictures(name))
         return follow([name], fps)
 
     @api.get("/live", response_class=LiveResponse, responses={**errors(409, 422), 200: _LIVE})
@@ -79,7 +79,7 @@ def router(context: Context) -> APIRouter:
             raise ConfigurationError("the SDP offer is no UTF-8 text") from None
 
         def begin(service: Service) -> tuple[str, str]:
-            service.stream(name)
+            service.check_pictures(name)
             return service.pictures.webrtc_answer(name, offer)
 
         context.viewers.check()

@@ -82,5 +82,8 @@ def merged(policy: StreamPolicy, changes: Mapping[str, Any]) -> StreamPolicy:
     try:
         return _POLICY.validate_python(whole)
     except ValidationError as error:
-        texts = [f"{shown(at) or 'policy'}: {text}" for at, text in explain(error, StreamPolicy, whole)]
+        texts = [
+            f"{shown(at) or 'policy'}: {text}"
+            for at, text in explain(error.errors(include_url=False), StreamPolicy, whole)
+        ]
         raise ConfigurationError("; ".join(texts)) from error

@@ -12,6 +12,8 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     SecretStr,
+    StrictInt,
+    StrictStr,
     ValidationError,
     with_config,
 )
@@ -124,7 +126,7 @@ class Thresholds(Strict):
     """Least score of a detection; none: the model's own."""
     iou: Fraction | None = None
     """Overlap from which boxes of one class are merged; none: the model's own."""
-    classes: tuple[int | str, ...] | None = None
+    classes: tuple[StrictInt | StrictStr, ...] | None = None
     """Labels or class ids to keep; none: all."""
 
 

@@ -119,6 +119,11 @@ class Service:
         names = ", ".join(stream.name for stream in streams[:20]) or "none"
         raise UnknownStreamError(f"there is no stream {name!r}; there are {names}")
 
+    def check_pictures(self, name: str) -> None:
+        """Raise UnknownStreamError unless there are pictures of a stream, or of all under this name."""
+        if name not in self.pictures.names():
+            self.stream(name)
+
     def policy(self, name: str) -> StreamPolicy:
         """How a stream is treated."""
         entry = self._entries.get(name)

@@ -10,7 +10,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from sluice import __version__
-from sluice.app.serve import routes_events, routes_model, routes_pictures, routes_streams
+from sluice.app.serve import routes_events, routes_model, routes_outputs, routes_pictures, routes_streams
 from sluice.app.serve.bodies import Health, Token
 from sluice.app.serve.context import Context, errors
 from sluice.app.serve.gate import Gate, cookie_name
@@ -29,7 +29,7 @@ def make_app(context: Context) -> FastAPI:
     answer_errors(app, context.scrub)
     _add_health(app, context)
     _add_session(app, context)
-    for routes in (routes_streams, routes_model, routes_events, routes_pictures):
+    for routes in (routes_streams, routes_outputs, routes_model, routes_events, routes_pictures):
         app.include_router(routes.router(context))
 
     @app.get("/", include_in_schema=False)
@@ -57,7 +57,7 @@ def _add_health(app: FastAPI, context: Context) -> None:
 
 
 def _add_session(app: FastAPI, context: Context) -> None:
-    @app.post("/api/session", status_code=204, tags=["session"], responses=errors(413, 422))
+    @app.post("/api/session", status_code=204, tags=["session"], responses=errors(400, 413, 422))
     async def begin_session(body: Token, request: Request, response: Response) -> None:
         """Give the token once, and be let in by a cookie from then on; for the page."""
         if not context.access.is_token(body.token):
