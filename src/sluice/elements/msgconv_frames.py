@@ -17,11 +17,10 @@ from gi.repository import Gst
 
 from sluice.contract import bulk, infer_meta, user_meta
 from sluice.contract.answer_meta import ANSWER, read_answers
-from sluice.contract.batching import NVMM_FEATURE, SURFACE_FEATURE, memory_feature
 from sluice.contract.capture import capture_time_from
 from sluice.contract.metadata import BatchMeta, FrameMeta, Lease, ObjectMeta
 from sluice.contract.structures import required_structure
-from sluice.contract.surface import SurfaceBatch
+from sluice.elements.surface_sizes import SurfaceSizes
 from sluice.errors import ConfigurationError, ContractError
 from sluice.messages import Attribute, FrameRecord, Numbers, ObjectRecord, Per, Shares, attach_payloads, messages
 from sluice.messages.deepstream import DeepStreamMessages
@@ -90,8 +89,7 @@ class Conversion:
         self._on_made = on_made
         self._plain = plain and on_made is None
         self._empty_frames = empty_frames
-        # Size of all frames, where the caps and not the surfaces tell it.
-        self._size: tuple[int, int] | None = None
+        self._sizes: SurfaceSizes | None = None
 
     def set_caps(self, caps: Gst.Caps) -> None:
         """Take the caps of the buffers that follow.
@@ -102,10 +100,7 @@ class Conversion:
         structure = required_structure(caps, 0)
         if "ds3d" in structure.get_name():
             raise ConfigurationError(f"sluicemsgconv makes no messages of {structure.get_name()}; nvmsgconv does")
-        batched = structure.get_name() == "video/x-raw" and memory_feature(caps) in (SURFACE_FEATURE, NVMM_FEATURE)
-        _, width = structure.get_int("width")
-        _, height = structure.get_int("height")
-        self._size = None if batched and self._needs_sizes else (width, height)
+        self._sizes = SurfaceSizes(caps, from_surfaces=self._needs_sizes)
 
     def convert(self, buffer: Gst.Buffer) -> None:
         """Attach messages to the frames of a buffer.
@@ -119,14 +114,16 @@ class Conversion:
                 raise ContractError(
                     "the buffer carries no batch metadata; sluicemux or sluiceinfer must stand before sluicemsgconv"
                 )
-            sizes = self._sizes(buffer, batch)
+            if self._sizes is None:
+                raise ContractError("a buffer came before its caps")
+            sizes = self._sizes.table(buffer, batch.max_frames)
             if not self._plain:
                 left = batch.frames
             elif not (left := self._attach_plain(batch, sizes)):
                 return
-            every = sizes.tolist()
+            common, every = self._sizes.common, sizes.tolist()
             for frame in left:
-                self._convert_frame(frame, every)
+                self._convert_frame(frame, common or every[frame.batch_id])
 
     def _attach_plain(self, batch: BatchMeta, sizes: npt.NDArray[np.uint32]) -> list[FrameMeta]:
         """Make the messages that need no Python and return the frames that are left."""
@@ -145,20 +142,11 @@ class Conversion:
             return []
         return [frame for frame, left in zip(batch.frames, outcomes == Outcome.LEFT, strict=True) if left]
 
-    def _sizes(self, buffer: Gst.Buffer, batch: BatchMeta) -> npt.NDArray[np.uint32]:
-        """Return the size of each surface, uint32 ``[N, 2]``."""
-        if self._size is not None:
-            return np.full((max(1, batch.max_frames), 2), self._size, np.uint32)
-        surfaces = SurfaceBatch.of(buffer)
-        sizes = surfaces.sizes()
-        surfaces.close()
-        return sizes
-
-    def _convert_frame(self, frame: FrameMeta, sizes: Sequence[Sequence[int]]) -> None:
+    def _convert_frame(self, frame: FrameMeta, size: Sequence[int]) -> None:
         self.counters.frames += 1
         made: list[bytes] = []
         if frame.frame_num % self._frame_interval == 0:
-            width, height = self._size or sizes[frame.batch_id]
+            width, height = size
             made = self._maker(frame, (width, height))
             attach_payloads(frame, made, self._component_id)
         self.counters.messages += len(made)

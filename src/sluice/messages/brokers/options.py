@@ -57,6 +57,11 @@ COMMON = {
 }
 
 _SHARED = {"share-connection": "each element has a connection of its own"}
+_NOT_CONSUMED = "nothing is consumed"
+_ADDRESS = {
+    "hostname": Option("", "host, where conn-str names none"),
+    "port": Option("", "port, where conn-str names none"),
+}
 
 PROTOCOLS = {
     "kafka": Protocol(
@@ -71,8 +76,8 @@ PROTOCOLS = {
             "producer-proto-cfg": Option("", "more of them", secret=True),
         },
         ignored={
-            "consumer-group-id": "nothing is consumed",
-            "consumer-proto-cfg": "nothing is consumed",
+            "consumer-group-id": _NOT_CONSUMED,
+            "consumer-proto-cfg": _NOT_CONSUMED,
             **_SHARED,
         },
     ),
@@ -102,8 +107,7 @@ PROTOCOLS = {
         port=5672,
         topic="routing key",
         options={
-            "hostname": Option("", "host, where conn-str names none"),
-            "port": Option("", "port, where conn-str names none"),
+            **_ADDRESS,
             "exchange": Option("amq.topic", "exchange to publish to"),
             "topic": Option("deepstream_topic", "routing key, where none is given"),
             "vhost": Option("/", "virtual host"),
@@ -120,15 +124,14 @@ PROTOCOLS = {
         port=6379,
         topic="stream",
         options={
-            "hostname": Option("", "host, where conn-str names none"),
-            "port": Option("", "port, where conn-str names none"),
+            **_ADDRESS,
             "db": Option("0", "number of the database"),
             "payloadkey": Option("metadata", "field of a stream's entry that holds the message"),
             "streamsize": Option("", "about how many entries the stream keeps; all without it"),
         },
         ignored={
-            "consumergroup": "nothing is consumed",
-            "consumername": "nothing is consumed",
+            "consumergroup": _NOT_CONSUMED,
+            "consumername": _NOT_CONSUMED,
             "flush-timeout": "what is not acknowledged stays in the spool",
             "sensorid": "nothing is wrapped",
             **_SHARED,
