@@ -1,0 +1,163 @@
+"""What is measured of real pipelines, and `sluice top` on it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Console
+
+import sluice
+from sluice.app.monitor import Monitor
+from sluice.app.outputs import LiveOutputs, OutputOptions, RecordOptions
+from sluice.app.top import Numbers, picture, top
+from sluice.errors import SluiceError
+
+
+class Slow:
+    """Finds one thing in every frame, after 20 ms."""
+
+    labels = ("thing",)
+
+    def infer(self, frames: list[Any]) -> list[sluice.Detections]:
+        time.sleep(0.02)
+        box = np.array([[1, 2, 30, 40]], np.float32)
+        return [sluice.Detections(xyxy=box, scores=[0.9], class_ids=[0]) for _ in frames]
+
+
+def until(condition: Any, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[tuple[sluice.Pipeline, Monitor]]:
+    outputs = LiveOutputs(OutputOptions(record=RecordOptions(tmp_path / "r")))
+    pipeline = sluice.Pipeline(
+        ["test:ball?live=1&size=64x48", "test:snow?live=1&size=64x48"],
+        model=Slow(),
+        tracker="sort",
+        messages=tmp_path / "messages.jsonl",
+        branches=outputs,
+        service=True,
+    )
+    pipeline.start()
+    monitor = Monitor(pipeline, outputs)
+    yield pipeline, monitor
+    pipeline.stop()
+    outputs.close()
+
+
+def value(text: str, name: str, **labels: str) -> float:
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name == f"sluice_{name}" and labels.items() <= sample.labels.items():
+                return float(sample.value)
+    raise AssertionError(f"no {name} with {labels}")
+
+
+def test_a_pipeline_is_measured(running: tuple[sluice.Pipeline, Monitor]) -> None:
+    pipeline, monitor = running
+    until(lambda: all(stream.frames_out > 30 for stream in pipeline.streams))
+    text = monitor.text()
+    for stream in ("test_ball", "test_snow"):
+        assert value(text, "frames_out_total", stream=stream) > 30
+        assert value(text, "stream_state", stream=stream, state="playing") == 1
+        assert value(text, "objects_total", **{"stream": stream, "class": "thing"}) > 10
+        in_model = value(text, "element_seconds_recent", stream=stream, element="sluiceinfer", quantile="0.5")
+        assert 0.018 <= in_model < 2
+        age = value(text, "latency_seconds_recent", stream=stream, element="sluicemsgbroker", quantile="0.99")
+        assert 0.018 <= age < 10
+        assert value(text, "latency_seconds_count", stream=stream) > 10
+        assert value(text, "output_frames_total", stream=stream, output="record") > 5
+    assert value(text, "model_seconds_mean") >= 0.02
+    assert 0 < value(text, "batch_fill") <= 1
+    assert value(text, "messages_total", state="written") > 20
+    assert value(text, "element_frames_total", element="sluicemux") >= value(
+        text, "element_frames_total", element="sluicemsgbroker"
+    )
+
+
+def test_a_stream_that_is_removed_is_no_longer_among_the_numbers(running: tuple[sluice.Pipeline, Monitor]) -> None:
+    pipeline, monitor = running
+    until(lambda: all(stream.frames_out > 5 for stream in pipeline.streams))
+    pipeline.remove("test_snow")
+    text = monitor.text()
+    assert "test_snow" not in text
+    assert all(latencies.stream == 0 for latencies in monitor.snapshot().latencies)
+    assert value(text, "fps", stream="test_ball") >= 0
+
+
+def test_before_the_start_nothing_is_said_of_streams() -> None:
+    monitor = Monitor(sluice.Pipeline(["test:ball"], model=None))
+    assert not monitor.attach()
+    assert "sluice_fps{" not in monitor.text()
+
+
+def shown(text: str) -> str:
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    console.print(picture(Numbers(text)))
+    return console.export_text()
+
+
+def test_top_shows_every_stream(running: tuple[sluice.Pipeline, Monitor]) -> None:
+    pipeline, monitor = running
+    until(lambda: all(stream.frames_out > 30 for stream in pipeline.streams))
+    lines = shown(monitor.text()).splitlines()
+    assert lines[0].startswith("2 of 2 streams play")
+    assert "messages delivered" in lines[0]
+    (ball,) = [line for line in lines if line.startswith("test_ball")]
+    assert "playing" in ball
+    assert float(ball.split()[2]) > 5
+
+
+class Service(HTTPServer):
+    """Answers /metrics as a service does."""
+
+    text = ""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str | None]] = []
+        super().__init__(("127.0.0.1", 0), _Answer)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: Service
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, self.headers.get("Authorization")))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.server.text.encode())
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_top_asks_a_service_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    service = Service()
+    service.text = Monitor(sluice.Pipeline(["test:ball"], model=None)).text()
+    token = tmp_path / "token"
+    token.write_text("secret-token\n")
+    top(f"http://127.0.0.1:{service.server_port}", token, once=True, interval=1)
+    service.shutdown()
+    service.server_close()
+    assert service.asked == [("/metrics", "Bearer secret-token")]
+    out = capsys.readouterr().out
+    assert "0 of 0 streams play" in out
+    assert "secret-token" not in out
+
+
+def test_top_says_when_no_service_answers() -> None:
+    with pytest.raises(SluiceError, match="does not answer"):
+        top("http://127.0.0.1:9", None, once=True, interval=1)
