@@ -61,6 +61,19 @@ def test_one_message_per_frame_of_the_batch():
     assert second["pts"] is None
 
 
+@pytest.mark.parametrize(
+    "properties", ["", "per=object", "masks=true"], ids=["whole batches", "per object", "one by one"]
+)
+def test_what_is_known_of_a_stream_is_told_and_can_change_while_playing(properties):
+    with Feed(f"sluicemsgconv name=c {properties}") as feed:
+        converter = feed.get("c")
+        converter.set_property("stream-members", '{"0": {"name": "gäte", "epoch": 7}, "3": {"name": "door"}}')
+        first = told(feed.push(Given([PERSON]), Given([DOG], stream=3), Given([DOG], stream=4)))
+        assert [(m.get("name"), m.get("epoch")) for m in first] == [("gäte", 7), ("door", None), (None, None)]
+        converter.set_property("stream-members", '{"0": {"name": "gäte", "epoch": 8}}')
+        assert [m.get("epoch") for m in told(feed.push(Given([PERSON]), Given([DOG], stream=3)))] == [8, None]
+
+
 def test_ids_and_angles_come_from_the_tracker_and_the_detector():
     with Feed("sluicetracker ! sluicemsgconv") as feed:
         feed.push(Given([PERSON], rotation=[30.0]))

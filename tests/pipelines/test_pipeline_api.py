@@ -300,6 +300,15 @@ def test_all_streams_in_one_tiled_file(tmp_path: Path) -> None:
     assert cv2.VideoCapture(str(out)).read()[0]
 
 
+def test_messages_tell_the_streams_name_and_what_the_program_says_of_it(tmp_path: Path) -> None:
+    messages = tmp_path / "all.jsonl"
+    pipeline = sluice.Pipeline("test:snow?frames=5&size=64x48", messages=messages)
+    pipeline.add("test:ball?frames=5&size=64x48", name="gate", members={"epoch": 3})
+    pipeline.run()
+    told = [json.loads(line) for line in messages.read_text().splitlines()]
+    assert {(m["stream"], m["name"], m.get("epoch")) for m in told} == {(0, "test_snow", None), (1, "gate", 3)}
+
+
 def test_messages_name_every_frame(tmp_path: Path) -> None:
     import json
 

@@ -11,6 +11,7 @@ Streams join and leave while it plays.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -80,6 +81,8 @@ class Graph:
         self._only: Path | None = None
         self._whole: Path | None = None
         self._sessions = 0
+        self._converter: Gst.Element | None = None
+        self._told: dict[int, dict[str, Any]] = {}
         self._changing = threading.Lock()  # of `branches` and `ends`
         batch_size = options.batch_size or (
             MOST_STREAMS_PER_BATCH if options.service else min(len(sources), MOST_STREAMS_PER_BATCH)
@@ -108,7 +111,8 @@ class Graph:
         chain += self.behind.elements
         observed = chain[-1]
         if options.messages is not None:
-            chain += [make_element("sluicemsgconv"), make_element("sluicemsgbroker", location=str(options.messages))]
+            self._converter = make_element("sluicemsgconv")
+            chain += [self._converter, make_element("sluicemsgbroker", location=str(options.messages))]
         add_chain(self.pipeline, *chain)
         self.queue = FrameQueue() if iterated else None
         self.collector = Collector(self.queue)
@@ -134,6 +138,7 @@ class Graph:
             self._tell_mux(stream, events.absent())
             self._tell_mux(stream, events.capture(self.options.capture_of(stream.source)))
         self.behind.name(stream.number, stream.name)
+        self._tell_of(stream.number, {"name": stream.name, **stream.members})
         stream.counts = self.collector.join(stream.number, stream.source.shown)
         if self.queue is not None:
             self.queue.join(stream.number, stream.gate, held_back=not stream.policy.freshest(stream.source.live))
@@ -229,6 +234,7 @@ class Graph:
     def drop_branch(self, stream: Stream) -> None:
         """Take away what stands behind the demuxer for a stream; its frames have left, or are given up."""
         self.collector.leave(stream.number)
+        self._tell_of(stream.number, None)
         if self.queue is not None:
             self.queue.leave(stream.number)
         branch, pad = stream.branch, stream.branch_pad
@@ -324,6 +330,17 @@ class Graph:
     def _tell_mux(self, stream: Stream, event: Gst.Event) -> None:
         if stream.mux_pad is not None:
             stream.mux_pad.send_event(event)
+
+    def _tell_of(self, number: int, members: dict[str, Any] | None) -> None:
+        """Have a stream's messages tell these members; None: it has left."""
+        with self._changing:
+            if members is None:
+                self._told.pop(number, None)
+            else:
+                self._told[number] = members
+            text = json.dumps(self._told)
+        if self._converter is not None:
+            self._converter.set_property("stream-members", text)
 
     def _make_infer(self) -> Gst.Element:
         model = self.options.model

@@ -287,6 +287,7 @@ class Job:
         policy = plan.policy or self._options.policy
         make = self._tending.maker(plan.source, policy)
         stream = self._roster.add(plan.source, plan.name, make)
+        stream.members = plan.members
         self._summary.streams.append(stream.summary)
         self.events.add("stream-added", stream.name, f"{stream.source.shown} is added", number=stream.number)
         return stream

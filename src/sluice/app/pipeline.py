@@ -245,7 +245,14 @@ class Pipeline:
 
     # Streams that come and go
 
-    def add(self, source: str | Path, *, name: str | None = None, policy: StreamPolicy | None = None) -> str:
+    def add(
+        self,
+        source: str | Path,
+        *,
+        name: str | None = None,
+        policy: StreamPolicy | None = None,
+        members: Mapping[str, Any] | None = None,
+    ) -> str:
         """Add a stream, before the start or while the others play, and return its name.
 
         It's opened on a thread of its own: a source that cannot be opened is seen in `streams` and `events`.
@@ -254,11 +261,12 @@ class Pipeline:
             source: as for the pipeline; one stream.
             name: letters, digits, space and ``_ . - ( ) [ ]``; None: after the source. No two streams share a name.
             policy: how it is treated; None: as the pipeline was told.
+            members: JSON values that its messages have besides, by name.
 
         Raises:
             ConfigurationError: the source or the name cannot be used, or the run is over.
         """
-        plan = Planned(parse_source(source), name, policy)
+        plan = Planned(parse_source(source), name, policy, members or {})
         with self._changing:
             job = self._job
             if job is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from sluice.app.sources import Source
 from sluice.app.streams.policy import StreamPolicy
@@ -10,8 +12,12 @@ from sluice.app.streams.policy import StreamPolicy
 
 @dataclass(frozen=True)
 class Planned:
-    """What a stream shows, its name (None: after the source) and the user's choices (None: the pipeline's)."""
+    """What a stream shows, its name (None: after the source) and the user's choices (None: the pipeline's).
+
+    `members` are JSON values that its messages have besides.
+    """
 
     source: Source
     name: str | None = None
     policy: StreamPolicy | None = None
+    members: Mapping[str, Any] = field(default_factory=dict)

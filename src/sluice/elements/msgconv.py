@@ -16,11 +16,11 @@ from gi.repository import GObject, Gst
 
 from sluice.elements.base import InPlaceElement
 from sluice.elements.guard import guarded
-from sluice.elements.msgconv_properties import DEFAULTS, GPROPERTIES, SLUICE, check
+from sluice.elements.msgconv_properties import DEFAULTS, GPROPERTIES, SLUICE, check, read_members
 from sluice.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sluice.elements.msgconv_frames import Conversion, Maker
+    from sluice.elements.msgconv_frames import Conversion, Maker, SluiceMessages
     from sluice.messages.deepstream_config import Configuration
     from sluice.messages.payload_files import PayloadDump
 
@@ -49,6 +49,7 @@ class SluiceMsgConv(InPlaceElement):
         super().__init__()
         self._values: dict[str, Any] = dict(DEFAULTS)
         self._conversion: Conversion | None = None
+        self._own: SluiceMessages | None = None
         self._dump: PayloadDump | None = None
 
     @guarded(failure=None)
@@ -57,6 +58,9 @@ class SluiceMsgConv(InPlaceElement):
 
     @guarded(failure=None)
     def do_set_property(self, spec: GObject.ParamSpec, value: Any) -> None:
+        if spec.name == "stream-members":
+            members = read_members(value)
+            self._set_members(members)
         self._values[spec.name] = int(value) if spec.name == "payload-type" else value
 
     def _stats(self) -> Gst.Structure:
@@ -74,7 +78,8 @@ class SluiceMsgConv(InPlaceElement):
         check(values)
         ours = values["payload-type"] == SLUICE
         configuration = self._read_configuration()
-        maker = self._sluice_maker(configuration) if ours else self._deepstream_maker(configuration)
+        self._own = self._sluice_messages(configuration) if ours else None
+        maker = self._own.messages if self._own is not None else self._deepstream_maker(configuration)
         if values["debug-payload-dir"]:
             from sluice.messages.payload_files import PayloadDump
 
@@ -90,6 +95,7 @@ class SluiceMsgConv(InPlaceElement):
             plain=ours and values["per"] == "frame" and not values["masks"] and configuration is None,
             empty_frames=values["empty-frames"] == "emit",
         )
+        self._set_members(read_members(values["stream-members"]))
 
     def stop(self) -> None:
         if self._dump is not None:
@@ -120,7 +126,12 @@ class SluiceMsgConv(InPlaceElement):
             self.warn(text)
         return configuration
 
-    def _sluice_maker(self, configuration: "Configuration | None") -> "Maker":
+    def _set_members(self, members: dict[int, dict[str, Any]]) -> None:
+        for taker in (self._conversion, self._own):
+            if taker is not None:
+                taker.set_members(members)
+
+    def _sluice_messages(self, configuration: "Configuration | None") -> "SluiceMessages":
         from sluice.elements.msgconv_frames import SluiceMessages
         from sluice.messages import Per
 
@@ -130,7 +141,7 @@ class SluiceMsgConv(InPlaceElement):
             embeddings=self._values["embeddings"],
             masks=self._values["masks"],
             configuration=configuration,
-        ).messages
+        )
 
     def _deepstream_maker(self, configuration: "Configuration | None") -> "Maker":
         from sluice.elements.msgconv_frames import deepstream_maker

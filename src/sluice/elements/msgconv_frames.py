@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from sluice.messages import Attribute, FrameRecord, Numbers, ObjectRecord, Per, 
 from sluice.messages.deepstream import DeepStreamMessages
 from sluice.messages.deepstream_config import Configuration
 from sluice.messages.deepstream_full import analytics_members, place_members, sensor_members
-from sluice.messages.plain import Outcome, attach_plain
+from sluice.messages.plain import NO_MEMBERS, Outcome, StreamMembers, attach_plain
 from sluice.messages.schema import Mask
 
 _COLUMNS = (
@@ -90,6 +90,11 @@ class Conversion:
         self._plain = plain and on_made is None
         self._empty_frames = empty_frames
         self._sizes: SurfaceSizes | None = None
+        self._members = NO_MEMBERS
+
+    def set_members(self, members: Mapping[int, Mapping[str, Any]]) -> None:
+        """Tell these members of each stream, by its number, from the next frame on; for `attach_plain`."""
+        self._members = StreamMembers(members)
 
     def set_caps(self, caps: Gst.Caps) -> None:
         """Take the caps of the buffers that follow.
@@ -133,6 +138,7 @@ class Conversion:
             frame_interval=self._frame_interval,
             empty_frames=self._empty_frames,
             component_id=self._component_id,
+            members=self._members,
         )
         counted = np.bincount(outcomes, minlength=len(Outcome)).tolist()
         self.counters.frames += len(outcomes) - counted[Outcome.LEFT]
@@ -181,15 +187,21 @@ class SluiceMessages:
         self._embeddings = embeddings
         self._masks = masks
         self._configuration = configuration or Configuration()
+        self._members: Mapping[int, Mapping[str, Any]] = {}
         self._about: dict[int, dict[str, Any]] = {}
+
+    def set_members(self, members: Mapping[int, Mapping[str, Any]]) -> None:
+        """Tell these members of each stream, by its number, from the next frame on."""
+        self._members = members
+        self._about = {}
 
     def messages(self, frame: FrameMeta, size: tuple[int, int]) -> list[bytes]:
         """Return the messages of a frame, whose surface has a size in pixels."""
         record = read_frame(frame, size, embeddings=self._embeddings, masks=self._masks)
-        source = frame.source_id
-        if source not in self._about:
-            self._about[source] = described(self._configuration, source)
-        return list(messages(record, self._per, empty_frames=self._empty_frames, about=self._about[source]))
+        known, source = self._about, frame.source_id
+        if source not in known:
+            known[source] = {**self._members.get(frame.pad_index, {}), **described(self._configuration, source)}
+        return list(messages(record, self._per, empty_frames=self._empty_frames, about=known[source]))
 
 
 def described(configuration: Configuration, source: int) -> dict[str, Any]:

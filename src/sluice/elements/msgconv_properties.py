@@ -3,6 +3,7 @@
 Imports gi and the standard library only: it is read when GStreamer scans its plugins.
 """
 
+import json
 from pathlib import PurePath
 from typing import Any
 
@@ -27,7 +28,7 @@ PAYLOAD_TYPES = {
 }
 _STOCK_LIBRARY = "libnvds_msgconv.so"
 _WORDS = {"per": ("frame", "object"), "empty-frames": ("emit", "skip")}
-_OURS = ("per", "embeddings", "masks")
+_OURS = ("per", "embeddings", "masks", "stream-members")
 """Properties that say something about Sluice's own schema only."""
 
 _READY = GObject.ParamFlags.READWRITE | GObject.ParamFlags(Gst.PARAM_MUTABLE_READY)
@@ -117,6 +118,13 @@ GPROPERTIES: dict[str, tuple[Any, ...]] = {
         "Sluice's own schema: tell the objects' embeddings, which are long: some 10 KB of text for 512 numbers",
         *(False, _READY),
     ),
+    "stream-members": (
+        str,
+        "Stream members",
+        "Sluice's own schema: members that the messages of each stream have besides, as JSON by the stream's number: "
+        '{"0": {"name": "gate"}}. Can be set while playing',
+        *(None, GObject.ParamFlags.READWRITE | GObject.ParamFlags(Gst.PARAM_MUTABLE_PLAYING)),
+    ),
     "masks": (
         bool,
         "Masks",
@@ -135,6 +143,21 @@ _DEFAULT = -2
 """Place of the default value in a description, before the flags."""
 
 DEFAULTS = {name: description[_DEFAULT] for name, description in GPROPERTIES.items() if name != "stats"}
+
+
+def read_members(text: str | None) -> dict[int, dict[str, Any]]:
+    """Return what ``stream-members`` tells of each stream, by its number.
+
+    Raises:
+        ConfigurationError: it is no JSON of that form.
+    """
+    try:
+        members = {int(stream): dict(told) for stream, told in json.loads(text or "{}").items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ConfigurationError(
+            f'stream-members is {text!r}; right is JSON by the number of the stream: {{"0": {{"name": "gate"}}}}'
+        ) from error
+    return members
 
 
 def check(values: dict[str, Any]) -> None:

@@ -6,7 +6,11 @@ results, user metadata) are left to it.
 
 from __future__ import annotations
 
+import ctypes
 import enum
+import json
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +33,32 @@ class Outcome(enum.IntEnum):
     """It carries more than these messages tell."""
 
 
+class StreamMembers:
+    """Members that the messages of each stream have besides those of their frames, as the C library reads them."""
+
+    def __init__(self, members: Mapping[int, Mapping[str, Any]]) -> None:
+        """Take JSON values by the stream's number and the member's name."""
+        texts = {
+            stream: "," + json.dumps(told, ensure_ascii=False, separators=(",", ":"))[1:-1]
+            for stream, told in members.items()
+            if told
+        }
+        self.count = len(texts)
+        self.streams = (ctypes.c_uint32 * self.count)(*texts)
+        self.texts = (ctypes.c_char_p * self.count)(*(text.encode() for text in texts.values()))
+
+
+NO_MEMBERS = StreamMembers({})
+
+
 def attach_plain(
-    batch: BatchMeta, sizes: npt.NDArray[np.uint32], *, frame_interval: int, empty_frames: bool, component_id: int
+    batch: BatchMeta,
+    sizes: npt.NDArray[np.uint32],
+    *,
+    frame_interval: int,
+    empty_frames: bool,
+    component_id: int,
+    members: StreamMembers = NO_MEMBERS,
 ) -> npt.NDArray[np.uint8]:
     """Attach a message to every frame of a batch that is due and carries no more than objects with boxes.
 
@@ -40,6 +68,7 @@ def attach_plain(
         frame_interval: frames whose number is a multiple of it are due.
         empty_frames: whether frames without objects have a message.
         component_id: what a broker's ``comp-id`` selects by.
+        members: what else is told of each stream.
 
     Returns:
         uint8 ``[F]``: the `Outcome` of each frame, in the order of ``batch.frames``.
@@ -55,6 +84,9 @@ def attach_plain(
         len(sizes),
         frame_interval,
         int(empty_frames),
+        ctypes.addressof(members.streams),
+        ctypes.addressof(members.texts),
+        members.count,
         component_id,
         pointer(results),
         len(results),

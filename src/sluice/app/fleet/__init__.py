@@ -1,4 +1,4 @@
-"""A fleet: streams shared out over the nodes of a Ray cluster. A worker is one actor with one pipeline; see docs/fleet.md.
+"""A fleet: streams shared out over the nodes of a Ray cluster, one pipeline a worker; see docs/fleet.md.
 
-`plan`, `nodes`, `rollout` and `fence` decide and know neither Ray nor GStreamer; `controller` carries out what they say.
+`plan`, `nodes`, `rollout` and `fence` decide and know neither Ray nor GStreamer; `controller` does what they say.
 """

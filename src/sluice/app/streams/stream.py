@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sluice.app.flow import StreamFlow
@@ -39,6 +40,7 @@ class Stream:
         gate: holds it back where the program is slow.
         worker: opens and closes its source.
         summary: what is reported at the end.
+        members: JSON values that its messages have besides its name.
         mux_pad: its sink pad of the mux, once it has joined the graph.
         branch: what stands behind its pad of the demuxer, if there is one, and that pad.
         counts: what was seen of it behind the tracker.
@@ -65,6 +67,7 @@ class Stream:
         self.gate = Gate()
         self.worker = Worker(f"sluice-stream-{number}")
         self.summary = StreamSummary(source.shown, name=name)
+        self.members: Mapping[str, Any] = {}
         self.mux_pad: Any = None
         self.branch: Branch | None = None
         self.branch_pad: Any = None

@@ -279,13 +279,35 @@ is_plain (const SluiceProvider *provider, gpointer frame, guint surfaces)
   return TRUE;
 }
 
+/* What is told of streams besides their frames: for each its number, and members of its messages as JSON that begins
+ * with a comma. */
+typedef struct
+{
+  guint count;
+  const guint32 *streams;
+  const gchar *const *members;
+} StreamMembers;
+
+static void
+put_members (const StreamMembers *told, guint stream, GString *out)
+{
+  for (guint i = 0; i < told->count; i++) {
+    if (told->streams[i] == stream) {
+      g_string_append (out, told->members[i]);
+      return;
+    }
+  }
+}
+
 /* Make the message of a frame in `out` and attach it. */
 static void
-tell (const SluiceProvider *provider, gpointer frame, const guint32 *size, guint component_id, GString *out)
+tell (const SluiceProvider *provider, gpointer frame, const guint32 *size, const StreamMembers *members,
+    guint component_id, GString *out)
 {
   GList *objects = FIELD (provider, frame, FRAME_OBJECTS, GList *), *last = g_list_last (objects);
   g_string_truncate (out, 0);
   put_head (provider, frame, size, out);
+  put_members (members, FIELD (provider, frame, FRAME_PAD, guint), out);
   g_string_append (out, ",\"objects\":[");
   /* Objects are added at the front of the list: backwards is the order in which the detector wrote them. */
   for (GList *link = last; link != NULL; link = link->prev) {
@@ -303,13 +325,16 @@ tell (const SluiceProvider *provider, gpointer frame, const guint32 *size, guint
  *   sizes: width and height of each surface, [surfaces, 2]; 0 where it is not known.
  *   frame_interval: frames whose number is a multiple of it are due.
  *   empty_frames: whether frames without objects have a message.
+ *   streams, members, told: of `told` streams the number, and members of their messages as JSON after a comma.
  *   results: for each frame in list order what became of it, of at most `room`.
  *
  * Returns the number of frames, of which no more than `room` were looked at. */
 SLUICE_EXPORT gint64
 sluice_attach_plain_messages (const SluiceProvider *provider, gpointer batch, const guint32 *sizes, guint surfaces,
-    guint frame_interval, guint empty_frames, guint component_id, guint8 *results, guint room, gboolean wait)
+    guint frame_interval, guint empty_frames, const guint32 *streams, const gchar *const *members, guint told,
+    guint component_id, guint8 *results, guint room, gboolean wait)
 {
+  const StreamMembers stream_members = { told, streams, members };
   if (!sluice_enter (provider, batch, wait))
     return SLUICE_BUSY;
   GString *out = g_string_sized_new (4096);
@@ -325,7 +350,8 @@ sluice_attach_plain_messages (const SluiceProvider *provider, gpointer batch, co
     else if (FIELD (provider, frame, FRAME_OBJECTS, GList *) == NULL && !empty_frames)
       results[count] = FRAME_EMPTY;
     else {
-      tell (provider, frame, sizes + 2 * FIELD (provider, frame, FRAME_BATCH_ID, guint), component_id, out);
+      tell (provider, frame, sizes + 2 * FIELD (provider, frame, FRAME_BATCH_ID, guint), &stream_members,
+          component_id, out);
       results[count] = FRAME_TOLD;
     }
   }

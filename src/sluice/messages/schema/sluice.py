@@ -3,7 +3,7 @@
 A frame's message (``Per.FRAME``)::
 
     {"version":"sluice/1","stream":0,"frame":12,"pts":480000000,"utc":"2026-01-31T09:30:00.480Z",
-     "width":1920,"height":1080,"source_width":1920,"source_height":1080,"inferred":true,
+     "width":1920,"height":1080,"source_width":1920,"source_height":1080,"inferred":true,"name":"gate",
      "sensor":{"id":"CAM_0",...},"place":{...},"analytics":{...},
      "objects":[{"id":7,"label":"person","class_id":0,"confidence":0.91,"component":1,
                  "box":[100.0,50.0,40.0,120.5],"angle":12.5,"predicted":true,"parent":0,
@@ -23,6 +23,8 @@ member          meaning
 ==============  =====================================================================================================
 version         name and version of this format
 stream          the stream's number: the muxer's pad index
+name            the stream's name, where a pipeline of Sluice's own made the message; after it come the members that the
+                program gave the stream, such as the ``epoch`` of a fleet's placements
 frame           the frame's number within its stream, from 0
 pts             the frame's time in its stream (presentation time) in nanoseconds; null when it has none
 utc             wall-clock time of the frame (RFC 3339, UTC, nanoseconds cut to milliseconds); absent when not known
