@@ -143,6 +143,19 @@ def run(
     index_model: Annotated[
         str | None, typer.Option(help="Image encoder that makes an embedding of each tracked object for it.")
     ] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Folder for recordings in segments that survive a kill, one folder per stream.")
+    ] = None,
+    segment_seconds: Annotated[float | None, typer.Option(help="Length of a segment; default: 60.", min=0.5)] = None,
+    hls: Annotated[Path | None, typer.Option(help="Folder for HLS playlists, one folder per stream.")] = None,
+    rtsp: Annotated[
+        int | None,
+        typer.Option(metavar="PORT", help="Serve each stream by RTSP on this machine; 0: a free port.", min=0),
+    ] = None,
+    metrics: Annotated[
+        int | None,
+        typer.Option(metavar="PORT", help="Serve Prometheus' metrics on this machine; 0: a free port.", min=0),
+    ] = None,
     summary: Annotated[Path | None, typer.Option(help="JSON file for the summary.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
@@ -151,6 +164,7 @@ def run(
     The exit status is 0 only if every stream ended well, 1 if one failed (the others finish), 2 for wrong arguments.
     """
     from sluice.app.run import run as run_pipeline
+    from sluice.app.run_outputs import Wanted
     from sluice.app.vlm import VlmOptions
 
     asked = {
@@ -173,6 +187,7 @@ def run(
         summary_file=summary,
         quiet=quiet,
         processes=processes,
+        wanted=Wanted(record, segment_seconds, hls, rtsp, metrics),
         model=model,
         labels=labels,
         tracker=tracker,
@@ -192,6 +207,27 @@ def run(
         index_model=index_model,
     )
     raise typer.Exit(status)
+
+
+@app.command()
+def top(
+    url: Annotated[
+        str | None, typer.Argument(help="Where the service is; default: SLUICE_URL, or http://127.0.0.1:8080.")
+    ] = None,
+    token_file: commands.TokenFile = None,
+    once: Annotated[bool, typer.Option("--once", help="Show the numbers once.")] = False,
+    interval: Annotated[float, typer.Option(help="Seconds between looks.", min=0.1)] = 1.0,
+) -> None:
+    """Show what the streams of a running service, or of a `sluice run --metrics PORT`, do: live, until q is pressed."""
+    from sluice.app.top import top as show
+
+    try:
+        show(url, token_file, once=once, interval=interval)
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+    except SluiceError as error:
+        typer.echo(f"sluice: {error}", err=True)
+        raise typer.Exit(1) from None
 
 
 @app.command()

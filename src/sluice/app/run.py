@@ -14,18 +14,26 @@ from sluice.app.options import Options
 from sluice.app.outputs import check_distinct
 from sluice.app.pipeline import Pipeline
 from sluice.app.progress import show_progress
+from sluice.app.run_outputs import Wanted, measured
 from sluice.app.sources import parse_sources
 from sluice.app.summary import Summary
 from sluice.errors import ConfigurationError, ModelError, SluiceError
 
 if TYPE_CHECKING:
+    from sluice.app.outputs import LiveOutputs
     from sluice.app.processes import Processes
 
 OK, FAILED, WRONG_ARGUMENTS, INTERRUPTED = 0, 1, 2, 130
 
 
 def run(
-    sources: list[str], *, summary_file: Path | None = None, quiet: bool = False, processes: int = 1, **options: Any
+    sources: list[str],
+    *,
+    summary_file: Path | None = None,
+    quiet: bool = False,
+    processes: int = 1,
+    wanted: Wanted | None = None,
+    **options: Any,
 ) -> int:
     """Run a pipeline to its end and return the exit status.
 
@@ -33,6 +41,7 @@ def run(
         sources: see `sluice.Pipeline`.
         summary_file: JSON file for the summary.
         quiet: show no progress.
+        wanted: live outputs and metrics.
         processes: how many processes the streams are shared out over.
         options: the other arguments of `sluice.Pipeline`.
 
@@ -44,8 +53,10 @@ def run(
         if summary_file is not None:
             check_distinct(parse_sources(sources), Options(**options), summary_file)
             _check_summary_file(summary_file)
-        pipeline = _pipeline(sources, processes, options)
-        with _terminate_as_interrupt():
+        outputs = _outputs(wanted, processes, options)
+        pipeline = _pipeline(sources, processes, options if outputs is None else {**options, "branches": outputs})
+        port = wanted.metrics if wanted is not None else None
+        with _terminate_as_interrupt(), measured(pipeline, outputs, port):  # type: ignore[arg-type] # no processes then
             status = _run(pipeline, quiet)
     except (ConfigurationError, ModelError) as error:
         print(f"sluice: {error}", file=sys.stderr)
@@ -60,6 +71,19 @@ def run(
     files = [path for path in (messages, summary_file) if path is not None and Path(path).expanduser().is_file()]
     _report(summary, files, sys.stderr if str(messages) == "-" else sys.stdout)
     return status
+
+
+def _outputs(wanted: Wanted | None, processes: int, options: dict[str, Any]) -> LiveOutputs | None:
+    """Begin what is wanted, where it goes with the other options."""
+    if wanted is None or wanted == Wanted():
+        return None
+    if processes > 1:
+        raise ConfigurationError("--record, --hls, --rtsp and --metrics are of one process; leave out --processes")
+    outputs = wanted.outputs()
+    if outputs is not None and (options.get("out") is not None or options.get("tile")):
+        outputs.close()
+        raise ConfigurationError("--record, --hls and --rtsp take the place of --out and --tile; give one or the other")
+    return outputs
 
 
 def _pipeline(sources: list[str], processes: int, options: dict[str, Any]) -> Pipeline | Processes:

@@ -189,6 +189,11 @@ class LiveOutputs:
         self._branch(name)
         return self._server.url(name) if self._server is not None and name in self._mounted else None
 
+    @property
+    def rtsp_base(self) -> str | None:
+        """What the streams' URLs begin with; None where there is no RTSP server."""
+        return None if self._server is None else self._server.url("")
+
     def names(self) -> list[str]:
         """Return the names of the streams that have outputs."""
         with self._lock:
