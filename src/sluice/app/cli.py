@@ -149,12 +149,10 @@ def run(
     segment_seconds: Annotated[float | None, typer.Option(help="Length of a segment; default: 60.", min=0.5)] = None,
     hls: Annotated[Path | None, typer.Option(help="Folder for HLS playlists, one folder per stream.")] = None,
     rtsp: Annotated[
-        int | None,
-        typer.Option(metavar="PORT", help="Serve each stream by RTSP on this machine; 0: a free port.", min=0),
+        int | None, typer.Option(metavar="PORT", help="Serve each stream by RTSP, on this machine only.", min=0)
     ] = None,
     metrics: Annotated[
-        int | None,
-        typer.Option(metavar="PORT", help="Serve Prometheus' metrics on this machine; 0: a free port.", min=0),
+        int | None, typer.Option(metavar="PORT", help="Serve metrics for Prometheus, on this machine only.", min=0)
     ] = None,
     summary: Annotated[Path | None, typer.Option(help="JSON file for the summary.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,

@@ -1,8 +1,10 @@
-"""The live outputs and the metrics of ``sluice run``: what the options ask for, begun before the run, ended behind it."""
+"""The live outputs and the metrics of ``sluice run``: begun before the run, ended behind it."""
 
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,8 +14,11 @@ from typing import TYPE_CHECKING, Any
 from sluice.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from sluice.app.monitor import Monitor
     from sluice.app.outputs import LiveOutputs
     from sluice.app.pipeline import Pipeline
+
+_LOOK = 0.1  # seconds between looks whether the run has started
 
 
 @dataclass(frozen=True)
@@ -46,11 +51,10 @@ class Wanted:
             return None
         from sluice.app.outputs import HlsOptions, LiveOutputs, OutputOptions, RecordOptions, RtspOptions
 
+        record = RecordOptions(self.record, segment_seconds=self.segment_seconds or 60.0) if self.record else None
         outputs = LiveOutputs(
             OutputOptions(
-                record=RecordOptions(self.record, segment_seconds=self.segment_seconds or 60.0)
-                if self.record
-                else None,
+                record=record,
                 hls=HlsOptions(self.hls) if self.hls else None,
                 rtsp=None if self.rtsp is None else RtspOptions(port=self.rtsp),
                 pictures=None,
@@ -91,5 +95,12 @@ def _serve(pipeline: Pipeline, outputs: LiveOutputs | None, port: int) -> Any:
         server, _ = start_http_server(port, "127.0.0.1", registry=monitor.metrics.registry)
     except OSError as error:
         raise ConfigurationError(f"--metrics: port {port} cannot be used: {error.strerror}") from error
+    threading.Thread(target=_attach, args=(monitor,), name="sluice-monitor", daemon=True).start()
     print(f"sluice: metrics are at http://127.0.0.1:{server.server_port}/metrics", file=sys.stderr)
     return server
+
+
+def _attach(monitor: Monitor) -> None:
+    """Measure from the start on, which may be some time away: the model is loaded before it."""
+    while not monitor.attach():
+        time.sleep(_LOOK)

@@ -108,7 +108,7 @@ def _streams(numbers: Numbers) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("stream")
     table.add_column("state")
-    for name in ("fps", "in", "dropped", "waiting", "age ms p50", "p95", "p99", "viewers", "reconnects"):
+    for name in ("fps", "in", "drop", "wait", "p50 ms", "p95 ms", "p99 ms", "view", "again"):
         table.add_column(name, justify="right")
     for sample in numbers.all("fps"):
         name = sample.labels["stream"]
