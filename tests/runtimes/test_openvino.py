@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("openvino")
+openvino = pytest.importorskip("openvino")
 
 sys.path.append(str(Path(__file__).parent.parent / "models"))
 from tiny_networks import BOX, brightness_detector
@@ -31,8 +31,10 @@ def test_float32_arithmetic_unless_asked_otherwise(data, name):
 
 
 def test_a_precision_that_is_asked_for_is_used(data):
+    """OpenVINO takes the wish for bfloat16 as a hint, and keeps to float32 on processors without it."""
     network = open_network(data / "models/nanodet_m_320.onnx", "openvino", precision="bf16")
-    assert network._request.get_compiled_model().get_property("INFERENCE_PRECISION_HINT").get_type_name() == "bf16"
+    right = "bf16" if "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES") else "f32"
+    assert network._request.get_compiled_model().get_property("INFERENCE_PRECISION_HINT").get_type_name() == right
     with pytest.raises(ConfigurationError, match="right for OpenVINO is f32, f16, bf16"):
         open_network(data / "models/nanodet_m_320.onnx", "openvino", precision="int4")
 

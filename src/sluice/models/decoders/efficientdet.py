@@ -25,6 +25,7 @@ from sluice.models.preprocess import Preprocessing
 from sluice.runtimes.base import NetworkInfo
 
 STRIDES = (8, 16, 32, 64, 128)
+MEAN_GREY = 116  # ImageNet's mean is (124, 116, 104)
 #: Width and height of a cell's anchors in strides: 4 x three sizes x three shapes, sizes in the outer loop
 #: (EfficientDet, efficientdet/utils.py, Anchors).
 ANCHORS = np.array(
@@ -50,7 +51,8 @@ class EfficientdetDecoder(Family):
 
     N = 9 anchors x cells of strides 8 to 128. Centre = anchor + offset * size, size = anchor * e^offset (EfficientDet,
     efficientdet/utils.py, BBoxTransform). Outputs besides, such as features and anchors, are not read. Input: RGB / 255
-    with ImageNet's mean and deviation, aspect kept, at the top left, padded with black.
+    with ImageNet's mean and deviation, aspect kept, at the top left, padded with the mean (utils/utils.py,
+    aspectaware_resize_padding), for which the grey next to it stands.
     """
 
     name: ClassVar[str] = "efficientdet"
@@ -78,8 +80,8 @@ class EfficientdetDecoder(Family):
 
     @classmethod
     def preprocessing(cls, _info: NetworkInfo, width: int, height: int, /) -> Preprocessing:
-        """RGB / 255 with ImageNet's mean and deviation, at the top left, padded with black."""
-        return Preprocessing(width, height, fit="top-left", pad=0, mean=IMAGENET_MEAN, std=IMAGENET_STD)
+        """RGB / 255 with ImageNet's mean and deviation, at the top left, padded with grey."""
+        return Preprocessing(width, height, fit="top-left", pad=MEAN_GREY, mean=IMAGENET_MEAN, std=IMAGENET_STD)
 
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
