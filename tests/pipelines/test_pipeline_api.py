@@ -1,6 +1,7 @@
 """`sluice.Pipeline` as a program uses it: iterating, stopping, failing, twice in one process."""
 
 import gc
+import json
 import threading
 import time
 import weakref
@@ -310,8 +311,6 @@ def test_messages_tell_the_streams_name_and_what_the_program_says_of_it(tmp_path
 
 
 def test_messages_name_every_frame(tmp_path: Path) -> None:
-    import json
-
     messages = tmp_path / "all.jsonl"
     sluice.Pipeline("test:ball?frames=15&size=64x48", model=Box(), tracker=None, messages=messages).run()
     assert len([json.loads(line) for line in messages.read_text().splitlines()]) == 15
