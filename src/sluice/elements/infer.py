@@ -18,6 +18,7 @@ from sluice.elements.base import Pending, guarded, post_error
 from sluice.elements.events import INFER_INTERVAL_UPDATE, event_type, parse_control_event
 from sluice.elements.frame_caps import RAW_FORMATS, pad_template
 from sluice.elements.infer_nvinfer import with_configuration
+from sluice.elements.infer_prompt import PromptedElement
 from sluice.elements.infer_properties import (
     BY_NAME,
     CHOICES,
@@ -28,7 +29,6 @@ from sluice.elements.infer_properties import (
 )
 from sluice.elements.infer_property import Change
 from sluice.elements.infer_state import IntervalCounter, RateLimit, Stats
-from sluice.elements.infer_swap import SwappingElement
 from sluice.errors import ConfigurationError, format_trace
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ CAPS = (
 )
 
 
-class SluiceInfer(SwappingElement):
+class SluiceInfer(PromptedElement):
     """The element; see ``gst-inspect-1.0 sluiceinfer`` for its properties."""
 
     __gtype_name__ = "SluiceInfer"
@@ -88,6 +88,9 @@ class SluiceInfer(SwappingElement):
         change = BY_NAME[name].change
         if running and change is Change.SWAPS:
             self.request_swap(name, value)
+            return
+        if running and change is Change.PROMPTS:
+            self.request_prompt(value)
             return
         if running and name in CHOICES and value not in CHOICES[name]:
             self.warn(f"{choice_fault(name, value)}; it stays {self._values[name]!r}")

@@ -45,6 +45,7 @@ def definition_of(settings: Settings) -> ModelDefinition:
         max_detections=settings.max_detections,
         classes=settings.classes,
         options=settings.options + ((OUTPUTS_OPTION,) if wants_outputs else ()),
+        prompt=settings.prompt,
         overrides=settings.nvinfer.overrides,
     )
 
@@ -65,6 +66,7 @@ def open_model(definition: ModelDefinition) -> Any:
         classes=definition.classes,
         options=dict(definition.options) | ({"overrides": overrides} if overrides else {}),
     )
+    model.prompt = definition.prompt
     use_gpu(definition.device)
     return model
 

@@ -20,6 +20,8 @@ from sluice.errors import ConfigurationError
 #: Properties that take one of a few words.
 CHOICES = {"on-error": ("fail", "skip"), "swap-policy": ("beside", "in-place")}
 
+MOST_PROMPTS, MOST_PROMPT_CHARACTERS = 1000, 500
+"""Of `prompt`: how many texts, and how long; more than any model was trained for."""
 
 PROPERTIES = (
     Property(
@@ -31,6 +33,15 @@ PROPERTIES = (
         "'none' passes frames on without inference. Set while running, it loads beside the model that runs and takes "
         "its place between two batches; the signal model-updated says how that ended",
         change=Change.SWAPS,
+    ),
+    Property(
+        "prompt",
+        str,
+        None,
+        "What an open-vocabulary model looks for, as in red truck;person with a helmet; default: its own classes. Set "
+        "while running, it is encoded beside the model and counts from one of the next batches on; one that cannot be "
+        "used changes nothing. An element message prompt-updated says how that ended",
+        change=Change.PROMPTS,
     ),
     Property(
         "swap-policy",
@@ -140,7 +151,9 @@ ALIASES = {"model-engine": "model", "model-path": "model", "model-engine-file": 
 BY_NAME = {entry.name: entry for entry in PROPERTIES}
 
 #: The properties that define a model, see `sluice.models.instance.ModelDefinition`.
-DEFINING = tuple(entry.name for entry in PROPERTIES if entry.change in (Change.SWAPS, Change.WITH_MODEL))
+DEFINING = tuple(
+    entry.name for entry in PROPERTIES if entry.change in (Change.SWAPS, Change.WITH_MODEL, Change.PROMPTS)
+)
 
 
 def declarations() -> dict[str, tuple[Any, ...]]:
@@ -174,6 +187,7 @@ class Settings:
     runtime: str
     device: str
     options: tuple[tuple[str, str], ...]
+    prompt: tuple[str, ...]
     confidence: float | None
     iou: float | None
     max_detections: int | None
@@ -206,6 +220,7 @@ class Settings:
             runtime=values["runtime"] or "auto",
             device=nvinfer.device,
             options=parse_options(values["model-options"]),
+            prompt=parse_prompt(values["prompt"]),
             confidence=own_if_negative(values["confidence-threshold"]),
             iou=own_if_negative(values["iou-threshold"]),
             max_detections=values["max-detections"] or None,
@@ -241,6 +256,22 @@ def parse_options(text: str | None) -> tuple[tuple[str, str], ...]:
             raise ConfigurationError(f"model-options has {part!r}; each option is written key=value, separated by ';'")
         pairs.append((key, value))
     return tuple(pairs)
+
+
+def parse_prompt(text: str | None) -> tuple[str, ...]:
+    """Split ``red truck; person with a helmet``; () for an empty text.
+
+    Raises:
+        ConfigurationError: too many or too long texts, or one twice.
+    """
+    labels = tuple(label.strip() for label in (text or "").split(";") if label.strip())
+    if len(labels) > MOST_PROMPTS or any(len(label) > MOST_PROMPT_CHARACTERS for label in labels):
+        raise ConfigurationError(
+            f"prompt has at most {MOST_PROMPTS} texts of at most {MOST_PROMPT_CHARACTERS} characters"
+        )
+    if len(set(labels)) != len(labels):
+        raise ConfigurationError(f"prompt names {next(one for one in labels if labels.count(one) > 1)!r} twice")
+    return labels
 
 
 def parse_classes(text: str | None) -> tuple[int | str, ...] | None:

@@ -19,6 +19,7 @@ class Change(Enum):
     AT_START = "at the next start"
     WITH_MODEL = "with the next change of model, or at the next start"
     SWAPS = "it is the change of model"
+    PROMPTS = "between two batches, once it is encoded"
     AT_ONCE = "at once"
 
 

@@ -88,6 +88,7 @@ class ModelDefinition:
         max_detections: most detections per frame, or None for the model's own.
         classes: class ids or labels to keep, or None for all.
         options: ``key=value`` pairs for the model itself.
+        prompt: what an open-vocabulary model looks for; () for its own classes.
         overrides: fields of `sluice.models.nvinfer.keys.Properties` with values that go before those of a configuration
             file of nvinfer.
         exact: run the engine that is named, and no ONNX network in its place; of no account when two are compared.
@@ -102,6 +103,7 @@ class ModelDefinition:
     max_detections: int | None = None
     classes: tuple[int | str, ...] | None = None
     options: tuple[tuple[str, str], ...] = field(default=())
+    prompt: tuple[str, ...] = ()
     overrides: tuple[tuple[str, Any], ...] = field(default=())
     exact: bool = field(default=False, compare=False)
 

@@ -14,6 +14,7 @@ from sluice.errors import ModelError
 from sluice.models import conversions
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
+from sluice.models.prompting import Prompted
 from sluice.models.whole import check_text
 
 WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
@@ -60,7 +61,7 @@ class Begun(Protocol):
         ...
 
 
-class AdaptedModel:
+class AdaptedModel(Prompted):
     """Any model with every member there: results checked and filtered, optional members forwarded where they exist.
 
     Attributes:
@@ -116,9 +117,18 @@ class AdaptedModel:
         if self._loaded:
             return
         self._forward("load")
+        self.load_prompt()
         for number, label in enumerate(self.labels):
             check_text(f"label {number} of {self.name}", label)
         self._loaded = True
+        self.labels_changed()
+
+    def labels_changed(self) -> None:
+        """Look up the classes asked for among the labels.
+
+        Raises:
+            ModelError: a class label that the model does not have.
+        """
         if self.classes is not None:
             self._class_ids = class_ids_of(self.classes, self.labels, self.name)
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from sluice.errors import ConfigurationError, ModelError, format_trace
@@ -102,6 +103,25 @@ class ModelSlot:
                 future.set_result(sample)
                 return
         sample.release()
+
+    def set_prompt(self, labels: tuple[str, ...]) -> None:
+        """Have an open-vocabulary model look for other things from one of the next batches on.
+
+        Waits for the texts to be encoded, beside the model, and for the switch between two batches.
+
+        Raises:
+            ModelError: there is no model, or it takes no prompt.
+            CancelledError: another model took its place meanwhile.
+            Exception: whatever the model's own code raises; it goes on with the prompt it had.
+        """
+        current = self._current
+        if current is None:
+            raise ModelError("no model runs that could take a prompt")
+        encoded = current.wait_loaded().encode_prompt(labels)
+        current.submit(lambda model: model.use_prompt(labels, encoded)).result()
+        with self._lock:
+            if self._current is current:
+                self.definition = replace(self.definition, prompt=labels)
 
     # Swaps
 

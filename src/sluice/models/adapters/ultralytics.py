@@ -98,6 +98,29 @@ class UltralyticsModel:
             names = result.names
             self.labels = tuple(str(names.get(i, i)) for i in range(max(names, default=-1) + 1))
 
+    def encode_prompt(self, labels: list[str]) -> Any:
+        """The vectors of texts, for YOLO-World and YOLOE; the package fetches their text encoder when it is not there.
+
+        Raises:
+            ModelError: the model has its own classes only.
+        """
+        network: Any = self._model.model
+        if not hasattr(network, "get_text_pe"):
+            raise ModelError(f"{self.path} takes no prompt: it is neither a YOLO-World nor a YOLOE checkpoint")
+        return network.get_text_pe(labels).detach()
+
+    def use_prompt(self, labels: list[str], encoded: Any) -> None:
+        """Look for these classes from now on."""
+        network = self._model.model
+        if hasattr(network, "set_classes") and hasattr(network, "pe"):  # YOLOE
+            network.set_classes(labels, encoded)
+        else:  # YOLO-World, whose own set_classes would encode the texts again
+            network.txt_feats = encoded
+            network.model[-1].nc = len(labels)
+            network.names = dict(enumerate(labels))
+        self._model.predictor = None  # it keeps the names and a copy of the network
+        self.labels = tuple(labels)
+
     def close(self) -> None:
         """Drop the model and its memory."""
         del self._model
