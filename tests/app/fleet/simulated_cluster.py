@@ -1,0 +1,129 @@
+"""A cluster without processes: nodes and workers that can be killed, cut off and brought back, on its own clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sluice.app.fleet.cluster import NodeView, WorkerLostError
+from sluice.app.fleet.orders import Report, StreamOrder, WorkerOrder
+from sluice.app.fleet.rollout import ModelCounts
+from sluice.app.fleet.schema import Resources
+
+
+class Answer:
+    """A call that is answered when the worker can be reached."""
+
+    def __init__(self, worker: Simulated, work: Callable[[], object]) -> None:
+        self._worker, self._work = worker, work
+        self._done: object = None
+        self._ended = False
+
+    def done(self) -> bool:
+        return self._worker.dead or not self._worker.cut_off
+
+    def result(self) -> object:
+        if self._worker.dead:
+            raise WorkerLostError(f"{self._worker.name} has died")
+        if not self._ended:
+            self._done, self._ended = self._work(), True
+        return self._done
+
+
+@dataclass
+class Simulated:
+    """A worker."""
+
+    name: str
+    node: str
+    model: str
+    clock: Callable[[], float]
+    bad_models: set[str]
+    dead: bool = False
+    cut_off: bool = False
+    streams: dict[str, StreamOrder] = field(default_factory=dict)
+    refusal: str = ""
+    begun: float = 0.0
+    failing_from: float | None = None
+
+    def started(self) -> Answer:
+        return Answer(self, lambda: self.node)
+
+    def sync(self, orders: Sequence[StreamOrder]) -> Answer:
+        def take() -> dict[str, str]:
+            self.streams = {order.name: order for order in orders}
+            return {}
+
+        return Answer(self, take)
+
+    def report(self, since: int) -> Answer:
+        return Answer(self, self._report)
+
+    def _report(self) -> Report:
+        frames = int((self.clock() - self.begun) * 10)
+        errors = frames if self.model in self.bad_models and "raises" in self.model else 0
+        counts = ModelCounts(self.model, frames - errors, errors, frames * 5.0, frames, self.refusal)
+        epochs = {name: order.epoch for name, order in self.streams.items()}
+        return Report(self.name, self.node, 1, epochs, (), counts)
+
+    def swap_model(self, model: str) -> Answer:
+        def change() -> None:
+            if "missing" in model:
+                self.refusal = f"there is no file {model}"
+            else:
+                self.model, self.refusal, self.begun = model, "", self.clock()
+
+        answer = Answer(self, change)
+        if answer.done():
+            answer.result()
+        return answer
+
+    def stop(self) -> Answer:
+        self.streams = {}
+        return Answer(self, lambda: None)
+
+    def kill(self) -> None:
+        self.dead = True
+
+
+class Cluster:
+    """Nodes with room for some workers each."""
+
+    def __init__(self, nodes: int = 3, room: int = 4) -> None:
+        self.now = 0.0
+        self.room = room
+        self.alive = {f"n{i}": True for i in range(nodes)}
+        self.workers: list[Simulated] = []
+        self.bad_models: set[str] = set()
+
+    def clock(self) -> float:
+        return self.now
+
+    def nodes(self) -> list[NodeView]:
+        return [NodeView(name, name, alive) for name, alive in self.alive.items()]
+
+    def start_worker(self, order: WorkerOrder, resources: Resources, avoid: Sequence[str]) -> Simulated:
+        loads = {name: sum(w.node == name and not w.dead for w in self.workers) for name in self.alive}
+        free = [name for name, alive in self.alive.items() if alive and name not in avoid and loads[name] < self.room]
+        node = min(free, key=lambda name: loads[name]) if free else ""
+        worker = Simulated(order.name, node, order.model, self.clock, self.bad_models, begun=self.now, cut_off=not free)
+        self.workers.append(worker)
+        return worker
+
+    def find_workers(self) -> dict[str, Simulated]:
+        return {worker.name: worker for worker in self.workers if not worker.dead}
+
+    # What tests do
+
+    def kill_node(self, name: str) -> None:
+        self.alive[name] = False
+        for worker in self.workers:
+            worker.dead = worker.dead or worker.node == name
+
+    def running(self) -> dict[str, list[tuple[int, Simulated]]]:
+        """By stream, who runs it, with which epoch; also workers that are cut off."""
+        found: dict[str, list[tuple[int, Simulated]]] = {}
+        for worker in self.workers:
+            for name, order in worker.streams.items() if not worker.dead else ():
+                found.setdefault(name, []).append((order.epoch, worker))
+        return found

@@ -1,0 +1,221 @@
+"""The controller on a cluster without processes: what it does when nodes and workers come, go and lie."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.fleet.simulated_cluster import Cluster
+from sluice.app.fleet.controller import Controller
+from sluice.app.fleet.schema import Fleet
+from sluice.app.streams.events import EventLog
+from sluice.errors import ConfigurationError
+
+STEP = 0.5
+
+
+def fleet(streams: int = 12, **other: object) -> Fleet:
+    entries = [{"source": f"test:ball?live=1&frames={i}", "name": f"cam-{i}"} for i in range(streams)]
+    return Fleet.model_validate({"streams": entries, "workers": {"streams": 4}, **other})
+
+
+class Run:
+    """A controller and its cluster, on one clock."""
+
+    def __init__(self, cluster: Cluster, wanted: Fleet) -> None:
+        self.cluster = cluster
+        self.log = EventLog(lambda: cluster.now)
+        self.controller = Controller(wanted, cluster, cluster.clock, self.log)
+
+    def go(self, seconds: float) -> None:
+        for _ in range(int(seconds / STEP)):
+            self.controller.step()
+            self.cluster.now += STEP
+
+    def kinds(self) -> list[str]:
+        return [event.kind for event in self.log.since()]
+
+    def check_each_runs_once(self) -> None:
+        """Every stream runs on one worker that can be reached; one cut off may have it with a smaller epoch."""
+        running = self.cluster.running()
+        wanted = {stream.name for stream in self.controller._fleet.streams}
+        for name in wanted:
+            reached = [(epoch, worker) for epoch, worker in running.get(name, []) if not worker.cut_off]
+            assert len(reached) == 1, (name, [(epoch, worker.name) for epoch, worker in running.get(name, [])])
+            assert all(epoch <= reached[0][0] for epoch, _ in running[name])
+        assert not {n for n, who in running.items() if any(not w.cut_off for _, w in who)} - wanted
+
+
+def begun(**other: object) -> Run:
+    run = Run(Cluster(), fleet(**other))  # type: ignore[arg-type]
+    run.go(5)
+    run.check_each_runs_once()
+    return run
+
+
+def test_streams_are_shared_out_over_workers_on_different_nodes() -> None:
+    run = begun()
+    assert len(run.cluster.workers) == 3
+    assert {worker.node for worker in run.cluster.workers} == {"n0", "n1", "n2"}
+
+
+def test_the_streams_of_a_lost_node_run_elsewhere_in_time_and_nothing_else_moves() -> None:
+    run = begun()
+    before = dict(run.controller.placed)
+    lost = {name for name, place in before.items() if place.worker == run.cluster.workers[0].name}
+    run.cluster.kill_node(run.cluster.workers[0].node)
+    run.go(15)
+    run.check_each_runs_once()
+    for name, place in run.controller.placed.items():
+        assert (place == before[name]) == (name not in lost)
+        assert place.epoch > before[name].epoch or name not in lost
+    assert "worker-lost" in run.kinds()
+
+
+def test_a_worker_that_is_cut_off_loses_its_streams_and_is_told_so_when_it_returns() -> None:
+    run = begun()
+    paused = run.cluster.workers[0]
+    held = set(paused.streams)
+    paused.cut_off = True
+    run.go(15)
+    run.check_each_runs_once()
+    assert set(paused.streams) == held, "nobody can tell it"
+    for name in held:  # what it still says is of an old epoch
+        assert paused.streams[name].epoch < run.controller.placed[name].epoch
+    paused.cut_off = False
+    run.go(5)
+    assert not set(paused.streams) & held or all(
+        run.controller.placed[name].worker == paused.name for name in paused.streams
+    )
+    run.check_each_runs_once()
+    assert "worker-returned" in run.kinds()
+
+
+def test_a_drained_node_gives_its_streams_up_before_they_run_elsewhere() -> None:
+    run = begun()
+    node = run.cluster.workers[0].node
+    run.controller.drain(node)
+    for _ in range(30):
+        run.go(STEP)
+        assert all(len(who) == 1 for who in run.cluster.running().values()), "a stream runs twice"
+    run.check_each_runs_once()
+    assert not any(w.streams for w in run.cluster.workers if w.node == node)
+    with pytest.raises(ConfigurationError, match=r"n7.*n0"):
+        run.controller.drain("n7")
+
+
+def test_streams_are_added_removed_and_changed() -> None:
+    run = begun()
+    before = dict(run.controller.placed)
+    entries = [{"source": f"test:ball?live=1&frames={i}", "name": f"cam-{i}"} for i in range(2, 14)]
+    entries[0]["source"] = "test:snow?live=1"
+    run.controller.apply(Fleet.model_validate({"streams": entries, "workers": {"streams": 4}}))
+    run.go(10)
+    run.check_each_runs_once()
+    after = run.controller.placed
+    assert set(after) == {f"cam-{i}" for i in range(2, 14)}
+    assert after["cam-2"].epoch > before["cam-2"].epoch
+    assert all(after[f"cam-{i}"] == before[f"cam-{i}"] for i in range(3, 12))
+    (worker,) = [w for w in run.cluster.workers if "cam-2" in w.streams]
+    assert worker.streams["cam-2"].source == "test:snow?live=1"
+
+
+def test_workers_without_streams_end() -> None:
+    run = begun()
+    kept = [{"source": order.source, "name": name} for name, order in run.cluster.workers[0].streams.items()]
+    run.controller.apply(Fleet.model_validate({"streams": kept, "workers": {"streams": 4}}))
+    run.go(20)
+    run.check_each_runs_once()
+    assert [worker.dead for worker in run.cluster.workers] == [False, True, True]
+
+
+def test_a_new_controller_takes_over_and_nothing_moves() -> None:
+    run = begun()
+    before = dict(run.controller.placed)
+    again = Run(run.cluster, fleet())
+    again.go(10)
+    again.check_each_runs_once()
+    assert dict(again.controller.placed) == before
+    run.cluster.workers[0].dead = True
+    again.go(10)
+    again.check_each_runs_once()
+    assert max(p.epoch for p in again.controller.placed.values()) > max(p.epoch for p in before.values())
+
+
+def test_a_flapping_node_is_quarantined() -> None:
+    run = begun(recovery={"flapping": {"losses": 2, "within": 60, "quarantine": 1000}})
+    node = run.cluster.workers[0].node
+    for _ in range(2):
+        for worker in run.cluster.workers:
+            worker.dead = worker.dead or worker.node == node
+        run.go(8)
+    run.go(10)
+    run.check_each_runs_once()
+    assert "node-quarantined" in run.kinds()
+    assert not any(w.streams for w in run.cluster.workers if w.node == node and not w.dead)
+
+
+def test_too_few_resources_leave_the_rest_waiting_and_say_so() -> None:
+    run = Run(Cluster(nodes=1, room=1), fleet(12))
+    run.go(10)
+    status = run.controller.status()
+    states = [stream["state"] for stream in status["streams"]]
+    assert states.count("waiting") == 8
+    assert [worker["state"] for worker in status["workers"]].count("starting") == 2
+
+
+def test_a_good_model_is_promoted_everywhere() -> None:
+    run = begun(rollout={"rule": {"seconds": 20, "frames": 50}})
+    run.controller.roll_out("new", ["cam-0"])
+    run.go(3)
+    assert sorted(worker.model for worker in run.cluster.workers) == ["new", "none", "none"]
+    with pytest.raises(ConfigurationError, match="new"):
+        run.controller.roll_out("newer")
+    run.go(25)
+    assert {worker.model for worker in run.cluster.workers} == {"new"}
+    assert "rollout-promoted" in run.kinds()
+
+
+@pytest.mark.parametrize(("model", "said"), [("missing", "no file"), ("raises", "fails on 100.0%")])
+def test_a_bad_model_is_rolled_back(model: str, said: str) -> None:
+    run = begun(rollout={"rule": {"seconds": 30, "frames": 20}})
+    run.cluster.bad_models.add(model)
+    run.controller.roll_out(model)
+    run.go(15)
+    assert {worker.model for worker in run.cluster.workers} == {"none"}
+    (event,) = [event for event in run.log.since() if event.kind == "rollout-rolled-back"]
+    assert said in event.text
+
+
+def test_a_stream_nobody_runs_is_no_canary() -> None:
+    run = begun()
+    with pytest.raises(ConfigurationError, match="cam-99"):
+        run.controller.roll_out("new", ["cam-99"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    happenings=st.lists(
+        st.tuples(st.sampled_from(["kill", "cut", "return", "drain", "undrain", "fewer", "more", "controller"]),
+                  st.integers(0, 11)),
+        max_size=12,
+    )
+)  # fmt: skip
+def test_whatever_happens_every_stream_runs_once_in_the_end(happenings: list[tuple[str, int]]) -> None:
+    run = Run(Cluster(nodes=3, room=8), fleet(8, recovery={"flapping": {"losses": 99}}))
+    for what, which in happenings:
+        worker = run.cluster.workers[which % len(run.cluster.workers)] if run.cluster.workers else None
+        if what == "kill" and worker:
+            worker.dead = True
+        elif what in ("cut", "return") and worker:
+            worker.cut_off = what == "cut"
+        elif what in ("drain", "undrain"):
+            run.controller.drain(f"n{which % 2}", what == "drain")  # n2 stays
+        elif what in ("fewer", "more"):
+            run.controller.apply(fleet(4 if what == "fewer" else 8, recovery={"flapping": {"losses": 99}}))
+        elif what == "controller":
+            run = Run(run.cluster, run.controller._fleet)
+        run.go(which % 5)
+    run.go(40)
+    run.check_each_runs_once()
