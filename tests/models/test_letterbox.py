@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sluice.errors import ModelError
 from sluice.models.letterbox import FITS, Letterbox
 
 SIZES = [((1280, 720), (640, 640)), ((720, 1280), (640, 640)), ((33, 17), (416, 416)), ((1, 1), (320, 320))]
@@ -69,3 +70,9 @@ def test_a_crop_fills_the_input_with_the_middle_of_the_frame():
     middle = box.to_frame(np.array([[0, 0, 32, 32]], np.float32))
     assert middle.tolist() == [pytest.approx([10 * 100 / 53, 0, 42 * 100 / 53, 60])]
     assert Letterbox.fit((60, 100), (32, 64), "crop") == Letterbox(60, 100, -3, 0, 38, 64)
+
+
+@pytest.mark.parametrize("how", FITS)
+def test_a_frame_without_pixels_is_refused(how):
+    with pytest.raises(ModelError, match="a frame of 0x48 pixels cannot be given to a network"):
+        Letterbox.fit((0, 48), (32, 32), how)

@@ -43,7 +43,8 @@ class Versioned:
 
     def detect(self, frame):
         box = [0, 0, frame.width, frame.height]
-        return Detections([box, box], [1.0, 0.9], [checksum(map(np.from_dlpack, frame.planes())), 0])
+        content = checksum(map(np.from_dlpack, frame.planes()))
+        return Detections([box, box], [1.0, 0.9], [content, 0], labels=["content", None])
 
 
 class Gated(Versioned):

@@ -8,6 +8,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from sluice.errors import ModelError
+
 Fit = Literal["centre", "top-left", "stretch", "crop"]
 FITS: tuple[Fit, ...] = ("centre", "top-left", "stretch", "crop")
 
@@ -39,7 +41,14 @@ class Letterbox:
             how: keep the aspect ratio and pad on both sides ("centre"), keep it and pad right and below ("top-left"),
                 keep it and fill the input with the frame's middle ("crop"), or fill the input with all of it
                 ("stretch").
+
+        Raises:
+            ModelError: the frame has no pixels.
         """
+        if min(frame) < 1:
+            raise ModelError(
+                f"a frame of {frame[0]}x{frame[1]} pixels cannot be given to a network; right is 1x1 or more"
+            )
         width, height = network
         if how == "crop":
             # Rounding as torchvision's Resize and CenterCrop, which classifiers are trained with.

@@ -271,6 +271,8 @@ def _models_text(module: ModuleType) -> str:
 
 def _nearest_file(path: Path) -> str:
     """A hint at a file of nearly that name in the same folder; empty if there is none."""
+    if path.is_dir():
+        return ": it is a folder"
     if not path.parent.is_dir():
         return f" (there is no folder {str(path.parent)!r} either)"
     near = difflib.get_close_matches(path.name, [item.name for item in path.parent.iterdir()], 1)

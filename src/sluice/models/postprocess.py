@@ -81,7 +81,22 @@ def rotated_to_frame(xyxy: Float, degrees: Float, box: Letterbox) -> tuple[Float
 
 
 def _kept(raw: Raw, iou: float | None, class_agnostic: bool) -> Index:
-    """Rows that stay, best first."""
+    """Rows that stay, best first.
+
+    A box whose right lies left of its left is nothing: heads without a distribution over distances (YOLO26) can give a
+    negative one. It is left out before it suppresses others.
+    """
+    turned = (raw.xyxy[:, 2:] < raw.xyxy[:, :2]).any(axis=1)
+    if turned.any():
+        rows = np.flatnonzero(~turned)
+        angles = None if raw.angles is None else raw.angles[rows]
+        few = Raw(raw.xyxy[rows], raw.scores[rows], raw.class_ids[rows], angles)
+        return np.asarray(rows[_unsuppressed(few, iou, class_agnostic)])
+    return _unsuppressed(raw, iou, class_agnostic)
+
+
+def _unsuppressed(raw: Raw, iou: float | None, class_agnostic: bool) -> Index:
+    """Rows that no stronger one overlaps, best first; all of them where the network has seen to that."""
     if iou is None:
         return np.argsort(-raw.scores, kind="stable")
     class_ids = None if class_agnostic else raw.class_ids

@@ -68,6 +68,21 @@ def test_an_object_whose_mask_of_prototypes_is_empty_is_left_out():
     assert len(frames(raw(*rows, masks=Masks(prototypes)))) == 2
 
 
+def test_a_mask_of_a_pixel_is_seen_as_ultralytics_sees_it():
+    """Enlarged to the input's size, the mask begins at column 36: a box that ends at 36 has none of it."""
+    prototypes = np.full((1, 24, 24), -3, np.float32)
+    prototypes[0, :, 9:] = 4
+    rows = (20, 28, 36, 32, 0.9, 0), (20, 28, 36.5, 32, 0.8, 1)
+    found = frames(raw(*rows, masks=Masks(np.ones((2, 1), np.float32), prototypes)))
+    assert found.class_ids.tolist() == [1]
+
+
+@pytest.mark.parametrize("iou", [0.5, None])
+def test_a_box_turned_inside_out_is_left_out(iou):
+    rows = (20, 30, 10, 60, 0.95, 0), (10, 30, 40, 60, 0.9, 0), (50, 40, 60, 30, 0.7, 1)
+    assert frames(raw(*rows), iou=iou, class_agnostic=True).scores.tolist() == [pytest.approx(0.9)]
+
+
 def test_masks_of_large_boxes_have_few_cells():
     masks = Masks(np.zeros((1, 160, 160), np.float32))
     [mask] = masks.cut(np.array([0]), np.array([[0, 0, 640, 320]], np.float32), (640, 640))
