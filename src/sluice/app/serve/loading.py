@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -17,6 +17,7 @@ from sluice.app.serve.references import Secrets
 from sluice.app.serve.schema import NAME_PATTERN, SHORTEST_TOKEN, Config
 from sluice.errors import ConfigurationError
 
+Top = TypeVar("Top", bound=BaseModel)
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 
 
@@ -90,6 +91,23 @@ def load_text(text: str, path: Path, environment: Mapping[str, str] | None = Non
 
 
 def _load(file: Marked, environment: Mapping[str, str] | None) -> Loaded:
+    config, secrets = validated(file, Config, environment)
+    if config.http.token is not None:
+        secrets.hide(config.http.token.get_secret_value())
+    return Loaded(config, file, secrets)
+
+
+def validated(file: Marked, top: type[Top], environment: Mapping[str, str] | None = None) -> tuple[Top, Secrets]:
+    """Resolve the references of a file that was read, and check it against a model.
+
+    Args:
+        file: the file.
+        top: what it shall be.
+        environment: of the references; None: this process's.
+
+    Raises:
+        FaultyConfigError: it has faults; names all.
+    """
     secrets = Secrets(file.path.parent, environment)
     faults = list(file.faults)
     unresolved: set[Location] = set()
@@ -99,18 +117,16 @@ def _load(file: Marked, environment: Mapping[str, str] | None) -> Loaded:
         unresolved.add(at)
 
     data = secrets.resolve(file.data, note)
-    config: Config | None = None
+    config: Top | None = None
     try:
-        config = Config.model_validate(data)
+        config = top.model_validate(data)
     except ValidationError as error:
         faults += [
-            (at, text) for at, text in explain(error.errors(include_url=False), Config, data) if at not in unresolved
+            (at, text) for at, text in explain(error.errors(include_url=False), top, data) if at not in unresolved
         ]
     if faults or config is None:
         raise FaultyConfigError(file.path, [_fault(file, at, secrets.scrub(text)) for at, text in faults])
-    if config.http.token is not None:
-        secrets.hide(config.http.token.get_secret_value())
-    return Loaded(config, file, secrets)
+    return config, secrets
 
 
 def _fault(file: Marked, at: Location, text: str) -> Fault:
