@@ -403,6 +403,39 @@ def test_elements_that_share_a_model_swap_together():
         stream.flows()
 
 
+def test_elements_that_share_a_model_and_are_both_asked_at_once():
+    """One of the two changes comes about, or one after the other; both elements then name the model that runs."""
+    shared = f"sluiceinfer name=second model={MODEL} model-instance-id=rivals"
+    tail = f"fakesink videotestsrc ! video/x-raw,width=32,height=32 ! {shared} ! fakesink"
+    with Stream(f"model={MODEL} model-instance-id=rivals", tail=tail) as stream:
+        second = stream.pipeline.get_by_name("second")
+        heard: queue.Queue[tuple[int, str]] = queue.Queue()
+        second.connect("model-updated", lambda _element, status, path: heard.put((status, path)))
+        Gated.gate.set()
+        for wanted in (("swap_models:Gated", MODEL), (MODEL, "swap_models:Gated")) * 5:
+            threads = [
+                threading.Thread(target=element.set_property, args=("model", name))
+                for element, name in zip((stream.infer, second), wanted, strict=True)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(WAIT)
+            for ear in (stream.updates, heard):  # a refusal comes before the other's success
+                said = [ear.get(timeout=WAIT)]
+                while said[-1][0] != 0:
+                    said.append(ear.get(timeout=WAIT))
+                assert {status for status, _ in said} <= {0, 10}
+            time.sleep(0.2)  # where both came about, one after the other
+            while not (stream.updates.empty() and heard.empty()):
+                for ear in (stream.updates, heard):
+                    assert ear.get(timeout=WAIT)[0] == 0
+            names = {stream.infer.get_property("model"), second.get_property("model")}
+            assert len(names) == 1
+            assert names <= set(wanted)
+        stream.end()
+
+
 def test_a_file_is_read_again(tmp_path):
     """Setting the same path once more loads what the file holds by then."""
     path = tmp_path / "mine.py"

@@ -285,6 +285,18 @@ config_flags = [trt.NetworkDefinitionCreationFlag, trt.MemoryPoolType.WORKSPACE,
 """
 
 
+def test_a_build_whose_process_is_killed_says_so_and_leaves_no_engine(tmp_path, monkeypatch):
+    (tmp_path / "m.onnx").write_bytes(b"")
+    killed = tmp_path / "python"
+    killed.write_text("#!/bin/sh\necho 'layer 7 of 90' >&2\nkill -9 $$\n")
+    killed.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(killed))
+    settings = BuildSettings(str(tmp_path / "m.onnx"))
+    with pytest.raises(ModelError, match=r"failed \(signal 9\); it wrote:\n  layer 7 of 90"):
+        build_engine(settings)
+    assert not settings.engine.exists()
+
+
 @pytest.mark.skipif(find_spec("tensorrt_bindings") is None, reason="needs tensorrt-cu13-bindings (no libraries)")
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 def test_every_name_that_building_uses_is_in_the_bindings(tmp_path):
