@@ -100,7 +100,7 @@ class Feed:
     def release(self, user: object) -> None:
         """Let it end if nobody else wants it; not at once."""
         if self._users.pop(user, None) is not None and not self._users:
-            self._hub.after(LINGER, self._end_if_unused)
+            self._hub.remind(LINGER, self._end_if_unused)
 
     def finish(self) -> None:
         """End it behind what it has got; those that use it get their ends through the relay."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ class Recorder(Standing):
             max_size_bytes=options.segment_bytes or 0,
             send_keyframe_requests=options.segment_seconds is not None and options.segment_bytes is None,
         )
-        splitter.connect("format-location", self._name_segment)
+        splitter.connect("format-location", _name_segment, weakref.ref(self))
         return Stage(
             self.around.hub,
             f"record-{self.around.name}",
@@ -73,8 +74,7 @@ class Recorder(Standing):
             on_message=self.on_message,
         )
 
-    @guarded(failure="")
-    def _name_segment(self, _splitter: Gst.Element, _number: int) -> str:
+    def name_segment(self) -> str:
         """Name the next segment after this moment; called on the recorder's own thread."""
         self._folder.mkdir(parents=True, exist_ok=True)
         name = f"{safe_name(self.around.name)}_{utc_name()}.{self._options.container}"
@@ -104,6 +104,13 @@ class Recorder(Standing):
             self.around.tell("record-lost", f"{self.around.name}: {self._current} was deleted", file=str(self._current))
             self._current = None
             self.finish()
+
+
+@guarded(failure="")
+def _name_segment(_splitter: Gst.Element, _number: int, recorder: weakref.ref[Recorder]) -> str:
+    """Name a segment. The reference is weak, since GStreamer's of a recorder would keep it alive in a circle."""
+    known = recorder()
+    return known.name_segment() if known is not None else ""
 
 
 class Hls(Standing):

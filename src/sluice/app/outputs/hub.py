@@ -8,6 +8,7 @@ import logging
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -37,6 +38,17 @@ class Hub:
         """Have something done in so many seconds. Any thread may call it."""
         due = time.monotonic() + seconds
         self._work.put(lambda: heapq.heappush(self._later, (due, next(self._number), lambda: self._guard(work))))
+
+    def remind(self, seconds: float, method: Callable[[], object]) -> None:
+        """Have a method called in so many seconds, if its object is still there then: it is not kept for that."""
+        reference = weakref.WeakMethod(method)
+
+        def work() -> None:
+            known = reference()
+            if known is not None:
+                known()
+
+        self.after(seconds, work)
 
     def call(self, work: Callable[[], Result], timeout: float = 10.0) -> Result:
         """Have something done and return what it returns, or raise what it raises.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,7 @@ class LiveBranch:
             self.standing["hls"] = Hls(self, options.hls, waits)
         if options.clips is not None:
             clips = self.standing["clips"] = Clips(self, options.clips)
-            triggers = Triggers(options.clips, lambda reason, at: self.hub.post(lambda: clips.trigger(reason, at)))
+            triggers = Triggers(options.clips, _pass_to(self.hub, weakref.ref(clips)))
             if triggers.any:
                 triggers.watch(entry)
         self.tick()
@@ -221,3 +222,14 @@ class LiveBranch:
 
     def _feed_failed(self, what: str, reason: str) -> None:
         self.tell("output-failed", f"{self.name}: {what}: {reason}", output=what)
+
+
+def _pass_to(hub: Hub, clips: weakref.ref[Clips]) -> Callable[[str, int], None]:
+    """Return what passes triggers to the clips. The pad holds it, so it must not hold what holds the pad."""
+
+    def trigger(reason: str, at: int) -> None:
+        known = clips()
+        if known is not None:
+            hub.post(lambda: known.trigger(reason, at))
+
+    return trigger

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 
 import gi
@@ -71,7 +72,7 @@ class Pictures:
         with self._lock:
             known = self._viewers.pop(number, None)
         if known is not None and not self._viewers:
-            self._hub.after(LINGER, self._end_if_unused)
+            self._hub.remind(LINGER, self._end_if_unused)
 
     def stop(self) -> None:
         """End at once."""
@@ -90,7 +91,7 @@ class Pictures:
         encoder = make_element("jpegenc", quality=options.quality)
         sink = make_element("fakesink", sync=False, signal_handoffs=True, enable_last_sample=False)
         sink.set_property("async", False)
-        sink.connect("handoff", _hand_off, self)
+        sink.connect("handoff", _hand_off, weakref.ref(self))
         self._stage = Stage(
             self._hub, f"pictures-{self._name}", [encoder, sink], most=RAW_FRAMES, raw=True, on_end=self._ended
         )
@@ -118,5 +119,7 @@ class Pictures:
 
 
 @guarded(failure=None)
-def _hand_off(_sink: Gst.Element, buffer: Gst.Buffer, _pad: Gst.Pad, pictures: Pictures) -> None:
-    pictures.show(bytes(buffer.extract_dup(0, buffer.get_size())))
+def _hand_off(_sink: Gst.Element, buffer: Gst.Buffer, _pad: Gst.Pad, pictures: weakref.ref[Pictures]) -> None:
+    known = pictures()
+    if known is not None:
+        known.show(bytes(buffer.extract_dup(0, buffer.get_size())))

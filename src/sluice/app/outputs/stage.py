@@ -15,6 +15,7 @@ from sluice.app.gst import add_chain, describe, make_element
 from sluice.app.outputs.hub import Hub
 from sluice.app.outputs.relay import FOREVER, Relay, Target
 from sluice.app.sources import redact
+from sluice.contract import gstref
 from sluice.elements.guard import guarded
 
 # A recorder may be behind by so many encoded frames before it loses some: half a minute at 25 fps.
@@ -98,7 +99,7 @@ class Stage:
             self._end(None)
             return
         self.target.detach()
-        self._hub.after(_FINISHING, lambda: self._end(f"it was not finished within {_FINISHING:g} s"))
+        self._hub.remind(_FINISHING, self._give_up)
 
     def stop(self) -> None:
         """End it at once, without calling `on_end`."""
@@ -119,11 +120,15 @@ class Stage:
         elif message.type == Gst.MessageType.ELEMENT and self._on_message is not None:
             structure = message.get_structure().copy()
             self._hub.post(lambda: self._said(structure))
+        gstref.unref(gstref.address(message))  # whoever drops a message lets it go, and with it its element
         return Gst.BusSyncReply.DROP
 
     def _said(self, structure: Gst.Structure) -> None:
         if self._on_message is not None:
             self._on_message(structure)
+
+    def _give_up(self) -> None:
+        self._end(f"it was not finished within {_FINISHING:g} s")
 
     def _end(self, reason: str | None) -> None:
         if self.over:

@@ -115,7 +115,7 @@ class WebRtcViewer:
         if self._failed is not None or not gathered:
             self._hub.call(self.stop)
             raise SluiceError(f"{self._name}: WebRTC: {self._failed or 'no answer within five seconds'}")
-        self._hub.after(_CONNECTING, self._stop_if_unconnected)
+        self._hub.remind(_CONNECTING, self._stop_if_unconnected)
         return str(self._bin.get_property("local-description").sdp.as_text())
 
     def add_candidate(self, line: int, candidate: str) -> None:
@@ -212,7 +212,7 @@ class WebRtcViewer:
         if now > self._heard[1] + _SILENCE:
             self.stop()
         else:
-            self._hub.after(_LOOK, self._listen)
+            self._hub.remind(_LOOK, self._listen)
 
     def _ended(self, reason: str | None) -> None:
         self._fail(reason or "the stream has ended")
