@@ -18,7 +18,7 @@ _RANGE = 0.5
 """Of the weights: with the usual 0.02 the answer would hardly depend on what is asked."""
 
 
-def _tokenizer():
+def byte_tokenizer():
     """A tokenizer of bytes, so that every text has tokens and every token is text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -50,7 +50,7 @@ def save_llava(folder: Path, *, vision: int = 32, hidden: int = 32, layers: int 
         LlavaProcessor,
     )
 
-    tokenizer = _tokenizer()
+    tokenizer = byte_tokenizer()
     torch.manual_seed(5)
     configuration = LlavaConfig(
         vision_config=CLIPVisionConfig(
@@ -97,7 +97,7 @@ def save_clip(folder: Path, *, size: int = 16) -> Path:
     import torch
     from transformers import CLIPConfig, CLIPModel
 
-    tokenizer = _tokenizer()
+    tokenizer = byte_tokenizer()
     torch.manual_seed(6)
     layers = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
     configuration = CLIPConfig(
