@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from sluice import __version__
+from sluice.app.fleet import commands as fleet
 from sluice.app.search_command import search
 from sluice.app.serve import commands
 from sluice.errors import SluiceError
@@ -55,6 +56,7 @@ app.command()(search)
 app.command()(commands.serve)
 app.add_typer(commands.streams_app)
 app.add_typer(commands.models_app)
+app.add_typer(fleet.app)
 
 
 @app.callback()

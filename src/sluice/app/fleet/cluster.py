@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sluice.app.fleet.orders import Report, StreamOrder, WorkerOrder
+from sluice.app.fleet.orders import StreamOrder, WorkerOrder
 from sluice.app.fleet.schema import Resources
 
 
@@ -66,6 +66,3 @@ class Cluster(Protocol):
 
     def find_workers(self) -> dict[str, Handle]:
         """Return the workers that run, by name: those of a controller that was lost."""
-
-
-__all__ = ["Call", "Cluster", "Handle", "NodeView", "Report", "WorkerLostError"]

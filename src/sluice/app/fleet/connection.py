@@ -1,0 +1,183 @@
+"""From the command line to a fleet: connecting to Ray, checking what cannot be checked afterwards, asking the host."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sluice.app.fleet.schema import Fleet, Resources
+from sluice.app.serve.marks import read_yaml
+from sluice.errors import ConfigurationError, SluiceError
+
+_ANSWER = 30.0  # seconds that the host may take
+_KEY = "sluice/fleet/{}"
+
+
+def read_fleet(path: Path, environment: Mapping[str, str] | None = None) -> Fleet:
+    """Read and check a fleet's file; nothing that it names is opened.
+
+    Raises:
+        ConfigurationError: it cannot be read, or has faults; names each with its line.
+    """
+    from sluice.app.serve.loading import validated
+
+    fleet, _ = validated(read_yaml(path), Fleet, environment)
+    return fleet
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[None]:
+    """Be connected to a Ray cluster.
+
+    Args:
+        address: host:port, "auto" for the one this machine belongs to, "local" for one that ends with this process.
+
+    Raises:
+        ConfigurationError: Ray is not installed, or there is no such cluster.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise ConfigurationError("a fleet needs Ray: pip install 'sluice-video[fleet]'") from error
+    from sluice.app.fleet.ray_cluster import NAMESPACE
+
+    try:
+        ray.init(
+            address=address,
+            namespace=NAMESPACE,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            include_dashboard=False if address == "local" else None,
+        )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ConfigurationError(f"there is no Ray cluster at {address!r}: {str(error).splitlines()[0]}") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def check_cluster(fleet: Fleet) -> None:
+    """Refuse what the cluster cannot do, before anything is changed.
+
+    Raises:
+        ConfigurationError: it has too little room, or a node lacks the model; says what and where.
+    """
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    nodes = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+    wanted = math.ceil(len(fleet.streams) / fleet.workers.streams)
+    room = sum(workers_of(fleet.workers.resources, node["Resources"]) for node in nodes)
+    if room < wanted:
+        asked = fleet.workers.resources.model_dump(exclude_defaults=True) or {"cpus": fleet.workers.resources.cpus}
+        raise ConfigurationError(
+            f"{len(fleet.streams)} streams need {wanted} workers of {fleet.workers.streams}, each with {asked}; "
+            f"the {len(nodes)} node(s) have room for {room}"
+        )
+    check = ray.remote(num_cpus=0)(missing_on_this_node)
+    faults = ray.get(
+        [
+            check.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(
+                fleet.model.name, None if fleet.model.labels is None else str(fleet.model.labels)
+            )
+            for node in nodes
+        ],
+        timeout=_ANSWER,
+    )
+    told = [f"node {node['NodeName']}: {fault}" for node, fault in zip(nodes, faults, strict=True) if fault]
+    if told:
+        raise ConfigurationError("; ".join(told))
+
+
+def workers_of(wanted: Resources, offered: Mapping[str, float]) -> int:
+    """Return how many workers a node has room for, by all that it offers."""
+    shares = [offered.get("CPU", 0.0) / wanted.cpus]
+    for amount, name in (
+        (wanted.gpus, "GPU"),
+        (wanted.decoders, "decoder"),
+        (wanted.memory_mb * 2**20, "memory"),
+    ):
+        if amount:
+            shares.append(offered.get(name, 0.0) / amount)
+    return int(min(shares))
+
+
+def missing_on_this_node(model: str, labels: str | None) -> str:
+    """Return what a node lacks to run a model, "" if nothing; called on the node."""
+    missing = [name for name in (file_of(model), labels) if name is not None and not Path(name).exists()]
+    return f"there is no file {missing[0]}" if missing else ""
+
+
+def file_of(model: str) -> str | None:
+    """Return the file that a model's name names; None for a registered name or a class in a package."""
+    path, python, _ = model.partition(".py:")
+    if python:
+        return path + ".py"
+    return model if "/" in model or (Path(model).suffix and ":" not in model) else None
+
+
+def host_of(fleet: str, *, create: bool = False) -> Any:
+    """Return the host of a fleet.
+
+    Raises:
+        ConfigurationError: there is none, and none is to be made.
+    """
+    import ray
+
+    from sluice.app.fleet.host import Host
+    from sluice.app.fleet.ray_cluster import NAMESPACE
+
+    name = f"{fleet}.host"
+    try:
+        return ray.get_actor(name, namespace=NAMESPACE)
+    except ValueError:
+        if not create:
+            raise ConfigurationError(
+                f"no fleet {fleet!r} is kept on this cluster; sluice fleet apply begins one"
+            ) from None
+    options = {"name": name, "namespace": NAMESPACE, "lifetime": "detached", "get_if_exists": True}
+    actor = ray.remote(Host).options(max_restarts=-1, num_cpus=0, max_concurrency=8, **options)
+    return actor.remote(fleet, keep_in_cluster, _Kept(fleet))
+
+
+def keep_in_cluster(fleet: Fleet) -> None:
+    """Keep what is wanted in Ray's own store, which outlives actors and, where it has a disk, the head."""
+    from ray.experimental.internal_kv import _internal_kv_put
+
+    _internal_kv_put(_KEY.format(fleet.name), fleet.model_dump_json(), overwrite=True)
+
+
+class _Kept:
+    """Reads what `keep_in_cluster` has kept of a fleet."""
+
+    def __init__(self, fleet: str) -> None:
+        self._fleet = fleet
+
+    def __call__(self) -> Fleet | None:
+        from ray.experimental.internal_kv import _internal_kv_get
+
+        text = _internal_kv_get(_KEY.format(self._fleet))
+        return None if text is None else Fleet.model_validate_json(text)
+
+
+def ask(call: Any) -> Any:
+    """Wait for the host's answer.
+
+    Raises:
+        ConfigurationError: what the host refuses.
+        SluiceError: it does not answer.
+    """
+    import ray
+    from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+
+    try:
+        return ray.get(call, timeout=_ANSWER)
+    except RayTaskError as error:
+        raise error.cause if isinstance(error.cause, SluiceError) else SluiceError(str(error)) from None
+    except (GetTimeoutError, RayActorError) as error:
+        raise SluiceError(f"the fleet's host does not answer: {str(error).splitlines()[-1]}") from error

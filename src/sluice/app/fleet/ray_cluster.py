@@ -1,0 +1,179 @@
+"""Ray as the cluster: a worker is a detached, named actor; Ray places it by the resources that it declares.
+
+Ray is used because it is the engine that such fleets run on already: it starts processes on nodes, restarts what shall
+be restarted, and finds actors by name. Questions to Ray's own head are asked by threads of their own, since they wait
+for as long as the head is away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayTaskError
+from ray.util.scheduling_strategies import NodeLabelSchedulingStrategy, NotIn
+
+from sluice.app.fleet.cluster import Handle, NodeView, WorkerLostError
+from sluice.app.fleet.orders import StreamOrder, WorkerOrder
+from sluice.app.fleet.schema import Resources
+from sluice.app.fleet.worker import Worker
+
+NAMESPACE = "sluice"
+_REFRESH = 0.5  # seconds between two looks at the nodes
+_NODE_LABEL = "ray.io/node-id"
+_AT_ONCE = 4  # calls that a worker works on at once: one may wait for a stream that is slow to close
+_log = logging.getLogger(__name__)
+
+
+class RayWorker(Worker):
+    """A worker that knows the node it runs on."""
+
+    def __init__(self, order: WorkerOrder) -> None:
+        """See `Worker`."""
+        super().__init__(order, ray.get_runtime_context().get_node_id())
+
+    def started(self) -> str:
+        """Return the id of the node; answered once the model was loaded."""
+        return self._node
+
+
+class RayCall:
+    """A call of an actor's method."""
+
+    def __init__(self, reference: Any) -> None:
+        self._reference = reference
+
+    def done(self) -> bool:
+        """Whether it was answered, or has failed."""
+        ready, _ = ray.wait([self._reference], timeout=0)
+        return bool(ready)
+
+    def result(self) -> object:
+        """Return the answer; raises what the worker raised, or `WorkerLostError`."""
+        try:
+            return ray.get(self._reference)
+        except RayTaskError as error:
+            raise error.cause if isinstance(error.cause, Exception) else error from None
+        except RayActorError as error:
+            raise WorkerLostError(_last_line(str(error))) from error
+
+
+class RayHandle:
+    """A worker's actor."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    def started(self) -> RayCall:
+        """Ask whether it has loaded its model; the answer is the id of its node."""
+        return RayCall(self._actor.started.remote())
+
+    def sync(self, orders: Sequence[StreamOrder]) -> RayCall:
+        """Have it run exactly these streams."""
+        return RayCall(self._actor.sync.remote(list(orders)))
+
+    def report(self, since: int) -> RayCall:
+        """Ask for a report."""
+        return RayCall(self._actor.report.remote(since))
+
+    def swap_model(self, model: str) -> RayCall:
+        """Have it change its model."""
+        return RayCall(self._actor.swap_model.remote(model))
+
+    def stop(self) -> RayCall:
+        """Have it end its streams."""
+        return RayCall(self._actor.stop.remote())
+
+    def kill(self) -> None:
+        """End its process."""
+        in_background(lambda: ray.kill(self._actor))
+
+
+class RayCluster:
+    """The cluster that this process is connected to."""
+
+    def __init__(self, fleet: str) -> None:
+        """Look at the cluster for a fleet of that name; its actors' names begin with it."""
+        self._prefix = f"{fleet}-"
+        self._nodes: tuple[NodeView, ...] = read_nodes()
+        self._over = threading.Event()
+        threading.Thread(target=self._refresh, name="sluice-fleet-nodes", daemon=True).start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._over.set()
+
+    def nodes(self) -> Sequence[NodeView]:
+        """All nodes, as they were a moment ago; while Ray's head is away, as they were then."""
+        return self._nodes
+
+    def start_worker(self, order: WorkerOrder, resources: Resources, avoid: Sequence[str]) -> RayHandle:
+        """Begin to start a worker; Ray starts it once a node has room."""
+        strategy: Any = "SPREAD"
+        alive = {node.id for node in self._nodes if node.alive}
+        if kept_from := sorted(alive & set(avoid)):
+            strategy = NodeLabelSchedulingStrategy(
+                hard={_NODE_LABEL: NotIn(*kept_from)}  # type: ignore[no-untyped-call]
+            )
+        actor = (
+            ray.remote(RayWorker)
+            .options(
+                name=order.name,
+                namespace=NAMESPACE,
+                lifetime="detached",
+                max_restarts=0,
+                max_concurrency=_AT_ONCE,
+                num_cpus=resources.cpus,
+                num_gpus=resources.gpus,
+                memory=resources.memory_mb * 2**20 or None,
+                resources={"decoder": resources.decoders} if resources.decoders else None,
+                scheduling_strategy=strategy,
+            )
+            .remote(order)
+        )
+        return RayHandle(actor)
+
+    def find_workers(self) -> dict[str, Handle]:
+        """Return the workers of this fleet that run."""
+        found: dict[str, Handle] = {}
+        for name in ray.util.list_named_actors():
+            if name.startswith(self._prefix):
+                with contextlib.suppress(ValueError):  # it ended meanwhile
+                    found[name] = RayHandle(ray.get_actor(name, namespace=NAMESPACE))
+        return found
+
+    def _refresh(self) -> None:
+        while not self._over.wait(_REFRESH):
+            try:
+                self._nodes = read_nodes()
+            except Exception as error:
+                _log.warning("the cluster's head does not answer: %s", _last_line(str(error)))
+
+
+def read_nodes() -> tuple[NodeView, ...]:
+    """Ask Ray's head for the nodes; waits for it."""
+    return tuple(
+        NodeView(node["NodeID"], node.get("NodeName") or node["NodeManagerAddress"], bool(node["Alive"]))
+        for node in ray.nodes()  # type: ignore[no-untyped-call]
+    )
+
+
+def in_background(work: Callable[[], object]) -> None:
+    """Do what waits for Ray's head on a thread of its own."""
+
+    def run() -> None:
+        try:
+            work()
+        except Exception as error:
+            _log.warning("%s", _last_line(str(error)))
+
+    threading.Thread(target=run, name="sluice-fleet-call", daemon=True).start()
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
