@@ -322,3 +322,27 @@ def test_boxes_are_not_changed(config):
         buffer = step(feed, [ABOVE], 0)
     with Lease() as lease:
         assert bulk.read_objects(BatchMeta.of(buffer, lease).frames[0]).boxes.tolist() == [ABOVE[:4]]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"",
+        b"\x00\xff\xfe garbage \x80",
+        b"[property",
+        b"[property]\nconfig-width=nan\nconfig-height=48\n",
+        b"[property]\nconfig-width=64\nconfig-height=48\n[line-crossing-stream-0]\nline-crossing-a=1;2;3\n",
+        b"[property]\nconfig-width=64\nconfig-height=48\n[roi-filtering-stream-99999999999999999999]\nroi-a=0;0;1;1;2;2\n",
+        None,
+    ],
+)
+def test_a_reload_of_garbage_changes_nothing_and_says_so(config, tmp_path, garbage):
+    other = tmp_path / "other.txt"
+    if garbage is not None:
+        other.write_bytes(garbage)
+    with Feed(f"sluiceanalytics name=a config-file={config()}") as feed:
+        before = frame_meta(step(feed, [ABOVE], 0)).obj_in_roi_cnt
+        feed.event(events.control_event(events.ANALYTICS_RELOAD_CONFIG, config_file_path=str(other)))
+        assert frame_meta(step(feed, [ABOVE], 1)).obj_in_roi_cnt == before
+        warning = feed.message(Gst.MessageType.WARNING, 0)
+    assert "the configuration was not changed: " in warning.parse_warning()[0].message

@@ -252,3 +252,33 @@ def test_no_crash_loses_a_message_of_a_frame_that_went_on(redis, tmp_path, there
     assert gone_on >= 200
     assert arrived == list(range(len(arrived)))
     assert len(arrived) >= gone_on
+
+
+def test_a_broker_that_dies_while_the_element_starts_loses_nothing(redis):
+    with Feed(f"{CHAIN} location={redis.url}") as feed:
+        redis.stop()
+        for number in range(20):
+            feed.push(Given([PERSON], number=number))
+        wait_for(lambda: stats(feed)["spooled"] == 20)
+        redis.start()
+        assert feed.end().type == Gst.MessageType.EOS
+        assert frames(redis) == list(range(20))
+
+
+def test_a_broker_that_dies_at_the_end_leaves_the_rest_in_the_spool(redis):
+    with Feed(f"{CHAIN} location={redis.url}?ack-timeout=1&connect-timeout=1") as feed:
+        feed.push(Given([PERSON], number=0))
+        wait_for(lambda: stats(feed)["acknowledged"] == 1)
+        redis.pause()
+        for number in range(1, 20):
+            feed.push(Given([PERSON], number=number))
+        feed.source.end_of_stream()
+        redis.go_on()
+        redis.stop()
+        assert feed.message(Gst.MessageType.EOS, 30) is not None
+        left = stats(feed)["spooled"]
+    redis.start()
+    with Feed(f"{CHAIN} location={redis.url}?ack-timeout=1&connect-timeout=1") as feed:
+        assert feed.end().type == Gst.MessageType.EOS
+        assert stats(feed)["acknowledged"] == left
+    assert list(dict.fromkeys(frames(redis))) == list(range(20))

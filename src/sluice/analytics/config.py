@@ -133,6 +133,7 @@ _KEYS = {
 }
 _PROPERTIES = ("enable", "config-width", "config-height", "osd-mode", "display-font-size", "display-obj-cnt")
 _WINDOW = "obj-cnt-win-in-ms"
+_LARGEST_STREAM = 2**32 - 1  # NvDsFrameMeta.source_id is a guint
 
 
 def read_config(path: str | Path) -> AnalyticsConfig:
@@ -155,6 +156,8 @@ def read_config(path: str | Path) -> AnalyticsConfig:
         raise ConfigurationError(f"config-file {str(path)!r} cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, configparser.Error) as error:
         raise ConfigurationError(f"{path}: {error}") from error
+    if not parser.sections():
+        raise ConfigurationError(f"{path} has no group; there are [property] and, for stream 0, [line-crossing-stream-0]")
     found: dict[int, StreamRules] = {}
     for name in parser.sections():
         if name == "property":
@@ -167,6 +170,8 @@ def read_config(path: str | Path) -> AnalyticsConfig:
             )
         section = _Section(path, name, dict(parser.items(name)))
         stream = int(match[2])
+        if stream > _LARGEST_STREAM:
+            raise ConfigurationError(f"{path}: [{name}] is for no stream; their numbers go up to {_LARGEST_STREAM}")
         found[stream] = _add_rules(section, match[1], found.get(stream, StreamRules()))
     head = _Section(path, "property", dict(parser.items("property")) if parser.has_section("property") else {})
     return _head(head, {stream: rules for stream, rules in found.items() if rules})

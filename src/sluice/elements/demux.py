@@ -271,7 +271,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
         elif event.kind == events.STREAM_SEGMENT:
             stream.segment = Gst.Event.new_segment(event.segment)
         elif event.kind in (events.STREAM_EOS, events.PAD_DELETED) and output is not None and self._per_stream_eos:
-            self._end(output, stream)
+            self._end_own(output, stream, removed=event.kind == events.PAD_DELETED)
         if event.kind == events.PAD_ADDED:
             self._gone.discard(event.source_id)
         elif event.kind == events.PAD_DELETED:
@@ -307,6 +307,11 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
             self._begin(output, stream)
             output.ended = True
             output.pad.push_event(Gst.Event.new_eos())
+
+    def _end_own(self, output: _Output, stream: _Stream, *, removed: bool) -> None:
+        """End a pad with its stream; one requested after the last frame of a removed stream is for one yet to come."""
+        if output.sent or not removed:
+            self._end(output, stream)
 
     def _forward_message(self, event: Gst.Event) -> None:
         """Send the event with a stream's end message to that stream's pad, any other to all."""
