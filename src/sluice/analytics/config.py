@@ -157,7 +157,7 @@ def read_config(path: str | Path) -> AnalyticsConfig:
     except (UnicodeDecodeError, configparser.Error) as error:
         raise ConfigurationError(f"{path}: {error}") from error
     if not parser.sections():
-        raise ConfigurationError(f"{path} has no group; there are [property] and, for stream 0, [line-crossing-stream-0]")
+        raise ConfigurationError(f"{path} has no group; there are [property] and, say, [line-crossing-stream-0]")
     found: dict[int, StreamRules] = {}
     for name in parser.sections():
         if name == "property":
