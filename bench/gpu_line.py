@@ -167,7 +167,7 @@ class Line:
             self.check()
             sample = {"at": time.monotonic(), "streams": self.per_stream(), "through": self.through()}
             print(json.dumps(sample), flush=True)
-            if max(sample["streams"]) >= self.order.frames:
+            if max(sample["streams"]) >= self.order.frames or os.getppid() == 1:
                 break
         used = {key: value - before.get(key, 0.0) for key, value in thread_seconds().items()}
         report: dict[str, Any] = {"threads": by_name(used), "latencies": self.latencies}
@@ -220,6 +220,9 @@ def by_name(used: dict[str, float]) -> dict[str, float]:
 def main() -> None:
     """Run one order."""
     order = Order(**json.loads(Path(sys.argv[1]).read_text()))
+    # Decoders write to the standard output, too: only this program's lines go on to who started it.
+    sys.stdout = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     (Path(order.folder) / "nothing.py").write_text(NOTHING)
     Gst.init(None)
     import sluice.elements
@@ -232,8 +235,8 @@ def main() -> None:
     line = Line(order)
     line.load()
     print("ready", flush=True)
-    sys.stdin.readline()
-    line.play()
+    if sys.stdin.readline():
+        line.play()
     # Stopping takes as long as the decoders like, and nothing is counted any more.
     os._exit(0)
 

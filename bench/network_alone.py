@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import faulthandler
 import json
 import time
 from pathlib import Path
 from typing import Any
 
-import torch
+import gi
 
-from sluice.runtimes.torch import DeviceModule
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst  # noqa: F401 - as in a pipeline, before PyTorch
+
+from sluice.runtimes.torch import DeviceModule, torch
 
 
 def main() -> None:
@@ -22,6 +26,7 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--seconds", type=float, default=2.0)
     arguments = parser.parse_args()
+    faulthandler.enable()
     file, _, name = arguments.network.partition(":")
     module = getattr(importlib.import_module(Path(file).stem), name)().eval().cuda()
     pictures = torch.rand(arguments.batch, 3, 640, 640, device="cuda", dtype=torch.float16)
