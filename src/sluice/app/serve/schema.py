@@ -143,7 +143,9 @@ class TlsEntry(Strict):
     """Certificate and key for HTTPS, as files in PEM."""
 
     certificate: Path
+    """The certificate, with those between it and the root behind it."""
     key: Path
+    """Its private key."""
 
 
 class HttpEntry(Strict):

@@ -99,6 +99,9 @@ export class Card {
   sample(time, value, seconds) {
     this.history.push({ time, value });
     while (this.history.length && time - this.history[0].time > seconds) this.history.shift();
+  }
+
+  drawHistory(seconds) {
     drawSpark(this.spark, this.history, seconds);
   }
 

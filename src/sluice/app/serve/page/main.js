@@ -10,6 +10,7 @@ const EVERY = 1000, SECONDS = 300;
 const byId = (id) => document.getElementById(id);
 const cards = new Map();
 const totals = [];
+const uris = new Map(); // of streams that were removed too, for their events
 let statistics = null, events = null, removing = null, webrtc = false, loaded = false;
 
 const feed = new JpegFeed((name, picture) => cards.get(name)?.draw(picture));
@@ -76,6 +77,7 @@ function showStreams(streams) {
       byId("streams").append(card.root);
       seen.observe(card.root);
     }
+    uris.set(status.name, status.uri);
     const said = card.update(status);
     if (said) news.push(said);
   }
@@ -89,11 +91,16 @@ function showNumbers(streams, before) {
   const fps = streams.reduce((sum, status) => sum + status.fps, 0);
   totals.push({ time: now, value: fps });
   while (totals.length && now - totals[0].time > SECONDS) totals.shift();
-  drawChart(byId("chart"), totals, SECONDS);
   for (const status of streams) cards.get(status.name).sample(now, status.fps, SECONDS);
+  drawAll();
   const playing = streams.filter((status) => status.state === "playing").length;
   byId("summary").textContent = `${streams.length} streams · ${playing} playing · ${fps.toFixed(1)} fps`;
   showCounters(statistics, before);
+}
+
+function drawAll() {
+  drawChart(byId("chart"), totals, SECONDS);
+  for (const card of cards.values()) card.drawHistory(SECONDS);
 }
 
 async function loadOnce() {
@@ -106,7 +113,7 @@ async function loadOnce() {
   byId("events").replaceChildren();
   events = followEvents((event) => {
     if (event.kind.startsWith("model")) model.update().catch(report);
-  });
+  }, (name) => uris.get(name));
   loaded = true;
 }
 
@@ -185,7 +192,9 @@ document.addEventListener("visibilitychange", chooseTransport);
 function setTheme(theme) {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
+  drawAll();
 }
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
 const remembered = localStorage.getItem("sluice-theme") ?? "auto";
 byId("theme").value = remembered;
 setTheme(remembered);

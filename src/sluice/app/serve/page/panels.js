@@ -25,15 +25,24 @@ function duration(seconds) {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-function addLine(list, time, text) {
+function addLine(list, time, name, text) {
   list.querySelector(".none")?.remove();
   const made = element("time", { textContent: clock(time), dateTime: new Date(time * 1000).toISOString() });
-  list.prepend(element("li", {}, made, element("span", { className: "text", textContent: text })));
+  const line = element("span", { className: "text" });
+  if (name) line.append(element("strong", { textContent: name }), " ");
+  line.append(text);
+  list.prepend(element("li", {}, made, line));
   while (list.children.length > MOST_LINES) list.lastChild.remove();
 }
 
-// Follows the events; `onEvent` is told of each.
-export function followEvents(onEvent) {
+// The text behind the stream's address or name, which stands before it in bold.
+function shortened(text, name, uri) {
+  const start = [uri, name].find((known) => known && text.startsWith(known));
+  return start ? text.slice(start.length).replace(/^:? /, "") : text;
+}
+
+// Follows the events; `onEvent` is told of each, `uriOf` gives a stream's address.
+export function followEvents(onEvent, uriOf) {
   const list = byId("events");
   if (!list.children.length) list.append(element("li", { className: "none", textContent: "Nothing has happened yet." }));
   let last = 0;
@@ -42,7 +51,7 @@ export function followEvents(onEvent) {
     const event = JSON.parse(message.data);
     if (event.number <= last) return;
     last = event.number;
-    addLine(list, event.time, event.text);
+    addLine(list, event.time, event.stream, shortened(event.text, event.stream, uriOf(event.stream)));
     onEvent(event);
   });
   return source;
@@ -55,7 +64,7 @@ export class Answers {
     const { answers } = await get(`/api/answers?since=${this.last}`);
     for (const answer of answers) {
       this.last = answer.time;
-      addLine(byId("answers"), answer.time, `${answer.stream}: ${answer.text}`);
+      addLine(byId("answers"), answer.time, answer.stream, answer.text);
       byId("answers-panel").hidden = false;
     }
   }
