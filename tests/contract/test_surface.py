@@ -479,3 +479,27 @@ def test_a_part_that_is_none_is_refused(part):
     buffer, _ = random_frame(format)
     with pytest.raises(ContractError, match="64x48"):
         SurfaceBatch.of_raw(buffer, format)[0].crop(*part)
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_a_lent_batch_holds_its_memory_once_pixels_are_wanted_and_nothing_after_its_end(raw):
+    format = frame_format("I420", 64, 48)
+    frame, planes = random_frame(format)
+    buffer = frame if raw else make_batch([(frame, format)], 1)
+    address = gstref.buffer_address(buffer)
+    batch = SurfaceBatch.at_raw(address, format, lent=True) if raw else SurfaceBatch.at(address, lent=True)
+    assert batch.size(0) == (batch[0].width, batch[0].height) == (64, 48)
+    if not raw:
+        assert gstref.is_memory_writable(address)
+    view = batch[0].host_plane(0)
+    assert not gstref.is_memory_writable(address)
+    batch.close()
+    np.testing.assert_array_equal(view, planes[0])
+    with pytest.raises(StaleBufferError):
+        batch[0].host_plane(0)
+    del view
+    assert gstref.is_memory_writable(address)
+    never_read = SurfaceBatch.at_raw(address, format, lent=True) if raw else SurfaceBatch.at(address, lent=True)
+    never_read.close()
+    assert gstref.is_memory_writable(address)
+    assert gstref.refcount(address) == 1

@@ -184,7 +184,7 @@ class OnGpu:
 def test_surfaces_on_another_gpu_are_refused_with_both_numbers(monkeypatch, kind):
     caps = Gst.Caps.from_string("video/x-raw(memory:NVMM),format=NV12,width=64,height=48,framerate=25/1")
     given = []
-    monkeypatch.setattr("sluice.contract.surface.SurfaceBatch.of", lambda *_: given[-1])
+    monkeypatch.setattr("sluice.contract.surface.SurfaceBatch.at", lambda *_, **__: given[-1])
     reader = BatchReader(caps, 1)
     given.append(OnGpu(1, kind))
     assert reader.surfaces(Gst.Buffer.new()) is given[0]

@@ -1,4 +1,4 @@
-"""The C functions of native/surface_*.c with their types; every call releases the GIL."""
+"""The C functions of native/surface_*.c with their types; calls release the GIL, but those of `short_functions`."""
 
 import ctypes
 import functools
@@ -45,10 +45,19 @@ class PixelFunctions:
     is_readable: Callable[[int, int], int]
 
 
-@functools.cache
 def functions() -> PixelFunctions:
-    """Return the functions of the loaded library."""
-    lib = library()
+    """Return the functions of the loaded library, which release the GIL."""
+    return _declared(ctypes.CDLL)
+
+
+def short_functions() -> PixelFunctions:
+    """Return the same functions, which keep the GIL: for calls that are over at once, on memory of the host."""
+    return _declared(ctypes.PyDLL)
+
+
+@functools.cache
+def _declared(kind: type[ctypes.CDLL]) -> PixelFunctions:
+    lib = kind(library()._name)
     pointer, unsigned, size, text = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_char_p
 
     def declare(name: str, result: Any, *arguments: Any) -> Any:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sluice.contract import gstref
 from sluice.contract._pixels import functions
 from sluice.contract.dlpack import Hold, PlaneTensor
 from sluice.contract.formats import (
@@ -79,16 +80,20 @@ class Lease:
     """What the surfaces of a batch share. Surfaces refer to this and not to the batch, which refers to them: a cycle
     would keep the memory until Python's garbage collector runs."""
 
-    __slots__ = ("_hold", "gpu_id", "mem_type", "trusted")
+    __slots__ = ("_hold", "_lent", "gpu_id", "mem_type", "trusted")
 
-    def __init__(self, mem_type: MemType, gpu_id: int, trusted: bool, hold: Hold) -> None:
+    def __init__(self, mem_type: MemType, gpu_id: int, trusted: bool, hold: Hold | None, lent: int = 0) -> None:
+        """Hold the memory, or make a hold when one is needed, of a buffer that is alive until `close`."""
         self.mem_type = mem_type
         self.gpu_id = gpu_id
         self.trusted = trusted
-        self._hold: Hold | None = hold
+        self._hold = hold
+        self._lent = lent
 
     @property
     def hold(self) -> Hold:
+        if self._hold is None and self._lent:
+            self._hold = Hold(gstref.copy_memory(self._lent))
         if self._hold is None:
             raise StaleBufferError(
                 "the surfaces of this batch were used after the call they were lent for; take a view, a tensor or a "
@@ -97,7 +102,7 @@ class Lease:
         return self._hold
 
     def close(self) -> None:
-        self._hold = None
+        self._hold, self._lent = None, 0
 
 
 class Surface:

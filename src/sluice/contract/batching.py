@@ -58,7 +58,12 @@ def make_batch(frames: Sequence[tuple[Gst.Buffer, Any]], capacity: int) -> Gst.B
 
 def raw_struct(buffer: Gst.Buffer, format: FrameFormat) -> RawFrameStruct:
     """Return the C description of one raw frame; it holds addresses, so buffer and format must outlive its use."""
-    return RawFrameStruct(buffer_address(buffer), format.address, format.tag, format.color_format, format.on_cuda)
+    return raw_struct_at(buffer_address(buffer), format)
+
+
+def raw_struct_at(buffer: int, format: FrameFormat) -> RawFrameStruct:
+    """`raw_struct` for the buffer at an address."""
+    return RawFrameStruct(buffer, format.address, format.tag, format.color_format, format.on_cuda)
 
 
 def frame_struct(buffer: Gst.Buffer, format: FrameFormat | None) -> RawFrameStruct:

@@ -23,14 +23,14 @@ _MAX_RANK = 3
 class Hold:
     """One reference of a GStreamer mini object, dropped when this object is."""
 
-    __slots__ = ("address",)
+    __slots__ = ("address", "unref")
 
-    def __init__(self, address: int) -> None:
-        """Take over a reference that the caller owns."""
-        self.address = address
+    def __init__(self, address: int, unref: Callable[[int], None] = gstref.unref) -> None:
+        """Take over a reference that the caller owns, to be dropped with `unref`."""
+        self.address, self.unref = address, unref
 
-    def __del__(self, unref: Callable[[int], None] = gstref.unref) -> None:
-        unref(self.address)
+    def __del__(self) -> None:
+        self.unref(self.address)
 
 
 class _TensorRequest(ctypes.Structure):

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from gi.repository import Gst
 
 from sluice.contract import gstref
-from sluice.contract._pixels import call, functions
+from sluice.contract._pixels import call, functions, short_functions
 from sluice.contract._surface import Lease, Plane, Surface, SurfaceError
-from sluice.contract.batching import NVMM_FEATURE, SURFACE_FEATURE, memory_feature, raw_struct
+from sluice.contract.batching import NVMM_FEATURE, SURFACE_FEATURE, memory_feature, raw_struct, raw_struct_at
 from sluice.contract.dlpack import Hold
 from sluice.contract.formats import FrameFormat, MemType
 from sluice.contract.structures import required_structure
@@ -30,6 +30,7 @@ from sluice.errors import ContractError
 __all__ = ["Plane", "Surface", "SurfaceBatch", "SurfaceError", "writable_batch", "writable_raw"]
 
 _SURFACE = struct.Struct("=2Q6I20I")  # SurfaceInfo of native/surface.h
+_SIZE, _SIZE_OFFSET = struct.Struct("=2I"), 16  # width and height in it
 _BATCH = struct.Struct("=5I")  # BatchInfo of native/surface_read.c
 _USUAL_SURFACES = 64
 
@@ -44,16 +45,23 @@ class SurfaceBatch:
     __slots__ = ("_infos", "_lease", "_length", "_surfaces", "_writable", "capacity")
 
     def __init__(
-        self, header: tuple[int, int, int, int, int], infos: bytes, hold: Hold, writable: frozenset[int] = frozenset()
+        self,
+        header: tuple[int, int, int, int, int],
+        infos: bytes,
+        hold: Hold | None,
+        writable: frozenset[int] = frozenset(),
+        lent: int = 0,
     ) -> None:
         mem_type, gpu_id, self.capacity, self._length, trusted = header
-        self._lease = Lease(MemType(mem_type), gpu_id, bool(trusted), hold)
+        self._lease = Lease(MemType(mem_type), gpu_id, bool(trusted), hold, lent)
         self._infos = infos
         self._surfaces: dict[int, Surface] = {}
         self._writable = writable
 
     @classmethod
-    def of(cls, buffer: Gst.Buffer, caps: Gst.Caps | None = None, *, scaled: bool = False) -> "SurfaceBatch":
+    def of(
+        cls, buffer: Gst.Buffer, caps: Gst.Caps | None = None, *, scaled: bool = False, lent: bool = False
+    ) -> "SurfaceBatch":
         """Read the NvBufSurface in a buffer: a batch of `sluicemux` or `nvstreammux`, or a single NVMM frame.
 
         Args:
@@ -61,44 +69,71 @@ class SurfaceBatch:
             caps: when given, the surfaces are compared with them: colour format and number of surfaces.
             scaled: whether the mux scales, so that every surface must have the caps' size too. The new nvstreammux
                 puts the first stream's size in the caps and leaves each surface its own.
+            lent: the caller keeps the buffer alive until `close`, so that its memory is held only once somebody wants
+                pixels.
 
         Raises:
             ContractError: the buffer holds no NvBufSurface, or one with impossible or contradicting values, by name.
             TypeError: not a ``Gst.Buffer``.
         """
-        batch = cls._read(buffer)
+        return cls.at(gstref.buffer_address(buffer), caps, scaled=scaled, lent=lent)
+
+    @classmethod
+    def at(
+        cls, buffer: int, caps: Gst.Caps | None = None, *, scaled: bool = False, lent: bool = False
+    ) -> "SurfaceBatch":
+        """`of` for the buffer at an address."""
+        batch = cls._read(buffer, lent=lent)
         if caps is not None:
             batch._compare(caps, scaled)
         return batch
 
     @classmethod
-    def of_raw(cls, buffer: Gst.Buffer, caps: Gst.Caps | FrameFormat) -> "SurfaceBatch":
+    def of_raw(cls, buffer: Gst.Buffer, caps: Gst.Caps | FrameFormat, *, lent: bool = False) -> "SurfaceBatch":
         """Return a single raw frame, in system or CUDA memory, as a batch of one.
 
-        A `FrameFormat` made once per CAPS event is cheaper than caps. The buffer itself stays writable.
+        A `FrameFormat` made once per CAPS event is cheaper than caps. The buffer itself stays writable. For `lent` see
+        `of`; the memory is held in any case.
 
         Raises:
             ContractError: caps that are no raw video which can be batched, or a buffer that does not fit them.
         """
-        holder = Gst.Buffer.new()
-        format = _raw_format(caps)  # kept until the call is over: C reads its info
-        raw = raw_struct(buffer, format)
-        call(functions().batch_single, gstref.address(holder), ctypes.byref(raw))
-        return cls._read(holder)
+        return cls.at_raw(gstref.buffer_address(buffer), _raw_format(caps), lent=lent)
 
     @classmethod
-    def _read(cls, buffer: Gst.Buffer, writable: frozenset[int] = frozenset()) -> "SurfaceBatch":
-        address = gstref.buffer_address(buffer)
+    def at_raw(cls, buffer: int, format: FrameFormat, *, lent: bool = False) -> "SurfaceBatch":
+        """`of_raw` for the buffer at an address; the format is kept until the call is over, since C reads its info."""
+        short = lent and not format.on_cuda
+        lib, unref = (short_functions(), gstref.unref_shared) if short else (functions(), gstref.unref)
+        raw = raw_struct_at(buffer, format)
+        holder = Hold(gstref.new_buffer(), unref)
+        call(lib.batch_single, holder.address, ctypes.byref(raw))
+        return cls._read(holder.address, lent=lent, hold=holder)
+
+    @classmethod
+    def _read(
+        cls,
+        buffer: int,
+        writable: frozenset[int] = frozenset(),
+        *,
+        lent: bool = False,
+        hold: Hold | None = None,
+    ) -> "SurfaceBatch":
+        """Read the surfaces in a buffer; `hold` is what keeps them if it is not made here."""
         places = _USUAL_SURFACES
+        lib = short_functions() if lent else functions()
         while True:
             header = ctypes.create_string_buffer(_BATCH.size)
             infos = ctypes.create_string_buffer(_SURFACE.size * places)
             keep = ctypes.c_void_p()
-            filled = call(functions().batch_read, address, header, infos, places, ctypes.byref(keep), failed=-1)
-            hold = Hold(keep.value or 0)
+            place = None if lent or hold is not None else ctypes.byref(keep)
+            filled = call(lib.batch_read, buffer, header, infos, places, place, failed=-1)
+            if place is not None:
+                hold = Hold(keep.value or 0)
             if filled <= places:
-                return cls(_BATCH.unpack(header.raw), infos.raw, hold, writable)
-            places = filled
+                read = memoryview(infos)[: _SURFACE.size * filled].tobytes()
+                return cls(_BATCH.unpack(header.raw), read, hold, writable, buffer if hold is None else 0)
+            places, hold = filled, None if place is not None else hold
 
     def __len__(self) -> int:
         return self._length
@@ -119,6 +154,10 @@ class SurfaceBatch:
         """Return width and height of every surface, uint32 ``[N, 2]``."""
         words = np.frombuffer(self._infos, np.uint32).reshape(-1, _SURFACE.size // 4)
         return words[: self._length, 4:6]  # behind two 64-bit fields, see SurfaceInfo of native/surface.h
+
+    def size(self, index: int) -> tuple[int, int]:
+        """Return width and height of a surface in pixels, without making it."""
+        return _SIZE.unpack_from(self._infos, index * _SURFACE.size + _SIZE_OFFSET)
 
     @property
     def mem_type(self) -> MemType:
@@ -171,7 +210,7 @@ def writable_batch(buffer: Gst.Buffer, indices: Sequence[int] | None = None) -> 
     numbers = (ctypes.c_uint32 * max(len(wanted), 1))(*wanted)
     try:
         call(functions().batch_make_writable, address, numbers, len(wanted))
-        batch = SurfaceBatch._read(buffer, frozenset(wanted))
+        batch = SurfaceBatch._read(address, frozenset(wanted))
         try:
             yield batch
         finally:

@@ -166,10 +166,14 @@ class InFlightElement(SourceTaskElement):
         self.sinkpad.set_event_function_full(_sink_event, None)
         self.sinkpad.set_query_function_full(_sink_query, None)
         self.add_pad(self.sinkpad)
-        self._fifo = Fifo(self.in_flight)
+        self._fifo: Fifo = self.make_fifo()
         self._caps: Gst.Caps | None = None
         self.discarded = 0
         """Buffers that came in and did not leave because downstream had refused an earlier one."""
+
+    def make_fifo(self) -> Fifo:
+        """Return the element's queue; called while it is made."""
+        return Fifo(self.in_flight)
 
     def in_flight(self) -> int:
         """How many buffers may wait for their results at the same time, at least 1."""
@@ -228,6 +232,11 @@ class InFlightElement(SourceTaskElement):
         entry = self._fifo.take()
         if entry is None:
             return False
+        self.send(entry)
+        return True
+
+    def send(self, entry: Entry) -> None:
+        """Push an event, or what its hook makes of a buffer; called on the source task."""
         if entry.event is not None:
             self.push_event(entry.event)
         elif self.flow != Gst.FlowReturn.OK:
@@ -240,7 +249,6 @@ class InFlightElement(SourceTaskElement):
                 # Posted first: upstream, once told, posts an error of its own, which says less.
                 post_error(self, error)
                 self.flow = Gst.FlowReturn.ERROR
-        return True
 
     def _complete(self, entry: Entry) -> bool:
         """Call the hook that belongs to the outcome of a buffer; return whether the buffer is to be pushed."""

@@ -14,7 +14,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GObject, Gst
 
-from sluice.elements.base import Pending, guarded, post_error
+from sluice.elements.base import Pending, guarded
 from sluice.elements.events import INFER_INTERVAL_UPDATE, event_type, parse_control_event
 from sluice.elements.frame_caps import RAW_FORMATS, pad_template
 from sluice.elements.infer_nvinfer import with_configuration
@@ -34,9 +34,11 @@ from sluice.errors import ConfigurationError, format_trace
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sluice.contract.inflight import Claimed
     from sluice.elements.infer_calls import Remark, Results
     from sluice.elements.infer_feed import Feed
-    from sluice.elements.infer_frames import BatchReader
+    from sluice.elements.infer_frames import BatchReader, OpenBatch
+    from sluice.models.instance import Unfinished
     from sluice.models.raw_files import RawFiles
 
 NVMM_FORMATS = "{ NV12, RGBA, I420, RGB }"
@@ -71,8 +73,7 @@ class SluiceInfer(PromptedElement):
         self._warnings = RateLimit()
         self._told: set[tuple[str, str]] = set()  # kind of remark, and model
         self._stats = Stats()
-        self._frame_number = 0
-        self._reader: BatchReader | None = None
+        self._readers: dict[int, BatchReader] = {}  # by the mark that buffers carry, newest last
         self._feed: Feed | None = None
         self._files: RawFiles | None = None
 
@@ -132,7 +133,7 @@ class SluiceInfer(PromptedElement):
         self._stats = Stats()
         self._told.clear()
         self._counter.reset()
-        self._frame_number = 0
+        self._readers.clear()
         self._feed = Feed(settings.scope, settings.iou, self.warn)
         self._files = RawFiles(settings.unique_id, Path.cwd()) if settings.nvinfer.writes_files else None
         self.start_model(settings)
@@ -159,6 +160,11 @@ class SluiceInfer(PromptedElement):
         return int(self._values["in-flight"])
 
     def on_event(self, event: Gst.Event) -> Gst.Event | None:
+        self.in_turn(lambda: self._heed(event))
+        return event
+
+    def _heed(self, event: Gst.Event) -> None:
+        """Do what an event says for the buffers behind it."""
         kind = event_type(event)
         if kind == Gst.EventType.EOS:
             self._counter.reset()
@@ -166,9 +172,9 @@ class SluiceInfer(PromptedElement):
             self.set_property("interval", (parse_control_event(event) or {})["interval"])
         if self._feed is not None:
             self._feed.on_event(event)
-        return event
 
     def on_flush(self) -> None:
+        self.catch_up()
         if self._feed is not None:
             self._feed.forget()
 
@@ -177,43 +183,133 @@ class SluiceInfer(PromptedElement):
 
         settings = self._settings
         assert settings is not None
-        self._reader = BatchReader(caps, settings.nvinfer.gpu)
+        mark = max(self._readers, default=0) + 1
+        self._readers[mark] = BatchReader(caps, settings.nvinfer.gpu)
+        self._fifo.queue.set_mark(mark)
         return caps
 
     def submit(self, buffer: Gst.Buffer, _caps: Gst.Caps) -> "Pending[Results] | None":
-        from sluice.contract.metadata import Lease
+        from sluice.contract import gstref
         from sluice.elements.infer_calls import call_model
 
-        settings, slot, stats, reader, feed = self._settings, self._slot, self._stats, self._reader, self._feed
-        files = self._files
+        settings, slot, stats, feed, files = self._settings, self._slot, self._stats, self._feed, self._files
         assert settings is not None
         assert feed is not None
         assert slot is not None
-        assert reader is not None
-        metas = reader.metadata(buffer, self._frame_number, Lease())
-        self._frame_number += 1
+        self.catch_up()
+        batch = self._open(
+            gstref.buffer_address(buffer), max(self._readers), self._fifo.queue.arrived - 1, running=slot.running
+        )
+        if batch is None:
+            return None
+        pending = feed.submit(slot, batch, lambda model: call_model(model, batch, settings, stats, files))
+        if pending is None:
+            stats.count_batch(len(batch.metas), skipped=len(batch.metas))
+        return pending
+
+    def _open(
+        self, buffer: int, mark: int, number: int, *, running: bool = True, lent: bool = False
+    ) -> "OpenBatch | None":
+        """Return what the model is given of a buffer; None, and it is counted, where that is nothing.
+
+        Args:
+            buffer: address of the buffer.
+            mark: that of its caps.
+            number: how many buffers came before it.
+            running: whether there is a model.
+            lent: whether the caller keeps the buffer alive until the batch is released.
+        """
+        from sluice.contract.metadata import Lease
+
+        settings, slot, feed, reader = self._settings, self._slot, self._feed, self._readers[mark]
+        assert settings is not None
+        assert feed is not None
+        assert slot is not None
+        metas, rows = reader.read(buffer, number, Lease())
         if metas and slot.wants_sample:
-            sample = feed.sample(metas, reader.surfaces(buffer), settings.batch_size)
+            sample = feed.sample(metas, reader.surfaces_at(buffer), settings.batch_size)
             if sample is not None:
                 slot.offer(sample)
-        if metas and slot.running and (feed.secondary or self._counter.wants(self._values["interval"])):
-            batch = feed.open(slot, metas, reader.surfaces(buffer))
-            pending = feed.submit(slot, batch, lambda model: call_model(model, batch, settings, stats, files))
-            if pending is not None:
-                return pending
-        stats.count_batch(len(metas), skipped=len(metas))
+        if metas and running and (feed.secondary or self._counter.wants(self._values["interval"])):
+            return feed.open(slot, metas, rows, reader.surfaces_at(buffer, lent=lent))
+        self._stats.count_batch(len(metas), skipped=len(metas))
         return None
 
+    def work(self, item: int, model: Any) -> "Unfinished | None":
+        from sluice.contract.inflight import DROP, PUSH, claim
+        from sluice.elements.infer_calls import BegunCall, BegunWork, call_model
+
+        claimed = claim(item)
+        settings = self._settings
+        if not claimed.buffer or settings is None:
+            self._let_go(item, claimed, DROP)
+            return None
+        try:
+            self.catch_up(claimed.number)
+            batch = self._open_claimed(claimed)
+            if batch is None:
+                self._let_go(item, claimed, PUSH)
+                return None
+            results = call_model(model, batch, settings, self._stats, self._files)
+        except BaseException as error:
+            self._give_up(item, claimed, error)
+            return None
+        if isinstance(results, BegunCall):
+            return BegunWork(results, lambda found: self._end(item, claimed, found))
+        self._end(item, claimed, results)
+        return None
+
+    def _open_claimed(self, claimed: "Claimed") -> "OpenBatch | None":
+        """`_open` for a buffer that was announced; forgets the readers of caps before its own."""
+        if len(self._readers) > 1:
+            for mark in [mark for mark in self._readers if mark < claimed.mark]:
+                del self._readers[mark]
+        return self._open(claimed.buffer, claimed.mark, claimed.number, lent=True)
+
+    def _end(self, item: int, claimed: "Claimed", results: "Results") -> None:
+        """Write the results of an item's batch, unless it was abandoned while the model worked, and let it leave."""
+        from sluice.contract.inflight import DROP, PUSH, is_wanted
+
+        if not is_wanted(item):
+            self._let_go(item, claimed, DROP)
+            return
+        try:
+            self._write(results)
+        except BaseException as error:
+            self._give_up(item, claimed, error)
+        else:
+            self._let_go(item, claimed, PUSH)
+
+    @staticmethod
+    def _let_go(item: int, claimed: "Claimed", state: int) -> None:
+        """Give the buffer back and say what becomes of it."""
+        from sluice.contract.inflight import done, let_go
+
+        if claimed.buffer:
+            let_go(item, claimed.buffer)
+        done(item, state)
+
+    def _give_up(self, item: int, claimed: "Claimed", error: BaseException) -> None:
+        """Give the buffer back and have the error end the stream."""
+        from sluice.contract.inflight import let_go
+
+        let_go(item, claimed.buffer)
+        self.fail(item, claimed.number, error)
+
     def finish(self, _buffer: Gst.Buffer, result: "Results | None") -> bool:
+        if result is not None:
+            self._write(result)
+        return True
+
+    def _write(self, result: "Results") -> None:
+        """Write what the model found into the metadata; raises what ends the stream."""
         from sluice.elements.infer_calls import MOST_DETECTIONS
 
-        if result is None:
-            return True
         settings = self._settings
         assert settings is not None
         if result.error is not None:
             if self._values["on-error"] == "fail":
-                return self._fail(result.error)
+                raise result.error
             outcome = "passed on without detections" if result.lost else "inferred again frame by frame"
             self._warn_of_model_error(result.error, outcome)
         cut = result.cut(MOST_DETECTIONS) if settings.max_detections is None else 0
@@ -222,7 +318,6 @@ class SluiceInfer(PromptedElement):
         frames = len(result.batch.metas)
         seen = len(result) - result.lost
         self._stats.count_batch(frames, inferred=seen, errors=result.lost, objects=objects, cut=cut)
-        return True
 
     def _tell_once(self, remarks: "Iterable[Remark]") -> None:
         """Post a warning for each kind of remark that was not told of the model that runs."""
@@ -231,12 +326,6 @@ class SluiceInfer(PromptedElement):
             if (remark.kind, model) not in self._told:
                 self._told.add((remark.kind, model))
                 self.warn(f"{model}: {remark.text}", remark.trace)
-
-    def _fail(self, error: BaseException) -> bool:
-        """Post the error, then refuse data: elements upstream post an error that says nothing when they are refused."""
-        post_error(self, error)
-        self.flow = Gst.FlowReturn.ERROR
-        return False
 
     def _warn_of_model_error(self, error: BaseException, outcome: str) -> None:
         """Post a warning with what became of the frames and the model's traceback, at most one in five seconds."""

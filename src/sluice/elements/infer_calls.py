@@ -216,6 +216,23 @@ class BegunCall(Unfinished):
         return results
 
 
+class BegunWork(Unfinished):
+    """A `BegunCall` whose results go to a function, once they are there."""
+
+    def __init__(self, call: BegunCall, take: Callable[[Results], None]) -> None:
+        self._call, self._take = call, take
+
+    def ready(self) -> bool:
+        return self._call.ready()
+
+    def notify(self, wake: Callable[[], None]) -> bool:
+        return self._call.notify(wake)
+
+    def finish(self) -> None:
+        """Take the results and hand them on."""
+        self._take(self._call.finish())
+
+
 def _begin(model: Any, frames: list[Frame], results: Results) -> Begun | None:
     """Begin a call; None where the model cannot, or raises.
 

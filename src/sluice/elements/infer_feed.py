@@ -9,6 +9,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+from sluice.contract.frame_rows import FrameRow
 from sluice.contract.metadata import FrameMeta
 from sluice.contract.surface import SurfaceBatch
 from sluice.elements.events import (
@@ -66,12 +67,15 @@ class Feed:
         self._late: Results | None = None
         self.secondary = scope.secondary
 
-    def open(self, slot: ModelSlot, metas: Sequence[FrameMeta], surfaces: SurfaceBatch) -> OpenBatch:
+    def open(
+        self, slot: ModelSlot, metas: Sequence[FrameMeta], rows: Sequence[FrameRow], surfaces: SurfaceBatch
+    ) -> OpenBatch:
         """Return the batch that the model is given of a buffer.
 
         Args:
             slot: where the model is.
             metas: the buffer's frames.
+            rows: what was read of them.
             surfaces: its surfaces.
 
         Raises:
@@ -86,7 +90,7 @@ class Feed:
             return ObjectBatch(metas, surfaces, self._scope, self._history)
         if self._regions:
             return self._open_regions(metas, surfaces)
-        return Batch(metas, surfaces)
+        return Batch(metas, surfaces, rows)
 
     def _open_regions(self, metas: Sequence[FrameMeta], surfaces: SurfaceBatch) -> RegionBatch:
         """Return the regions of a buffer; those that an event brought and no picture has go back to what they were."""

@@ -9,21 +9,21 @@ from contextlib import contextmanager
 from typing import Any
 
 import gi
-import numpy as np
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
-from sluice.contract import bulk, infer_meta
+from sluice.contract import bulk, gstref, infer_meta
 from sluice.contract.answer_meta import read_answers
 from sluice.contract.batching import NVMM_FEATURE, SURFACE_FEATURE, memory_feature
 from sluice.contract.formats import FrameFormat
-from sluice.contract.metadata import UNTRACKED, BatchMeta, FrameMeta, Lease, ObjectMeta
+from sluice.contract.frame_rows import FrameRow, open_frames, read_frames
+from sluice.contract.metadata import UNTRACKED, FrameMeta, Lease, ObjectMeta
 from sluice.contract.surface import Surface, SurfaceBatch
 from sluice.errors import ContractError
 from sluice.models.attach import attach_batch
 from sluice.models.detections import Detections
-from sluice.models.frame import Frame, FrameObject
+from sluice.models.frame import Frame, FrameObject, SurfaceAt
 
 NO_TIME = Gst.CLOCK_TIME_NONE
 
@@ -56,15 +56,18 @@ class BatchReader:
         Raises:
             ContractError: a batch came without metadata.
         """
-        batch = BatchMeta.of(buffer, lease)
-        if batch is None:
-            if self._raw is None:
-                raise ContractError(
-                    f"a buffer with caps {self._caps.to_string()} carries no batch metadata; "
-                    "put nvstreammux or sluicemux before this element"
-                )
-            batch = _attach_single(buffer, self._raw, number, lease)
-        return batch.frames
+        return self.read(gstref.buffer_address(buffer), number, lease)[0]
+
+    def read(self, buffer: int, number: int, lease: Lease) -> tuple[list[FrameMeta], list[FrameRow]]:
+        """As `metadata` for the buffer at an address, with the frames' rows besides."""
+        single = None if self._raw is None else (number, self._raw.width, self._raw.height)
+        found = open_frames(buffer, lease, single)
+        if found is None:
+            raise ContractError(
+                f"a buffer with caps {self._caps.to_string()} carries no batch metadata; "
+                "put nvstreammux or sluicemux before this element"
+            )
+        return found
 
     def open(self, buffer: Gst.Buffer, metas: Sequence[FrameMeta]) -> "Batch":
         """Open the frames of a buffer whose metadata `metadata` returned.
@@ -76,10 +79,17 @@ class BatchReader:
 
     def surfaces(self, buffer: Gst.Buffer) -> SurfaceBatch:
         """Return the surfaces of a buffer; raises as `open`, and for surfaces on another GPU."""
+        return self.surfaces_at(gstref.buffer_address(buffer))
+
+    def surfaces_at(self, buffer: int, *, lent: bool = False) -> SurfaceBatch:
+        """`surfaces` for the buffer at an address.
+
+        With `lent` the caller keeps the buffer alive until the surfaces are closed, which costs less.
+        """
         if self._raw is not None:
-            surfaces = SurfaceBatch.of_raw(buffer, self._raw)
+            surfaces = SurfaceBatch.at_raw(buffer, self._raw, lent=lent)
         else:
-            surfaces = SurfaceBatch.of(buffer, None if self._compared else self._caps)
+            surfaces = SurfaceBatch.at(buffer, None if self._compared else self._caps, lent=lent)
             self._compared = True
         if self._gpu is not None and surfaces.mem_type.on_cuda and surfaces.gpu_id != self._gpu:
             raise ContractError(
@@ -105,16 +115,6 @@ class BatchReader:
                 yield batch
             finally:
                 batch.release()
-
-
-def _attach_single(buffer: Gst.Buffer, format: FrameFormat, number: int, lease: Lease) -> BatchMeta:
-    """Attach a batch of one frame to a buffer that nobody batched."""
-    row = np.zeros(1, bulk.FRAME_ROW)
-    row["buf_pts"], row["frame_num"] = buffer.pts, number
-    row["source_width"], row["source_height"] = format.width, format.height
-    batch = BatchMeta.attach(buffer, 1, lease)
-    bulk.fill_frames(batch, row)
-    return batch
 
 
 class OpenBatch:
@@ -147,8 +147,10 @@ class OpenBatch:
 class Batch(OpenBatch):
     """The frames of one buffer, in the order of `metas`."""
 
-    def __init__(self, metas: Sequence[FrameMeta], surfaces: SurfaceBatch) -> None:
-        super().__init__(metas, surfaces, [frame_of(meta, surfaces) for meta in metas])
+    def __init__(
+        self, metas: Sequence[FrameMeta], surfaces: SurfaceBatch, rows: Sequence[FrameRow] | None = None
+    ) -> None:
+        super().__init__(metas, surfaces, frames_of(metas, surfaces, rows))
 
     def attach(self, found: Sequence[Detections | None], labels: tuple[str, ...], unique_id: int) -> int:
         rows = [
@@ -156,13 +158,10 @@ class Batch(OpenBatch):
             for meta, frame, result in zip(self.metas, self.frames, found, strict=True)
             if result is not None
         ]
-        return attach_batch(
-            [meta for meta, _, _ in rows],
-            [result for _, result, _ in rows],
-            labels,
-            unique_id,
-            [size for *_, size in rows],
-        )
+        if not rows:
+            return 0
+        metas, results, sizes = zip(*rows, strict=True)
+        return attach_batch(metas, results, labels, unique_id, sizes)
 
 
 def surface_of(meta: FrameMeta, surfaces: SurfaceBatch) -> Surface:
@@ -194,13 +193,39 @@ def make_frame(meta: FrameMeta, surface: Surface, **more: Any) -> Frame:
 
 
 def frame_of(meta: FrameMeta, surfaces: SurfaceBatch) -> Frame:
-    """Make the whole frame of one metadata, with the objects already on it.
+    """Make the whole frame of one metadata, see `frames_of`."""
+    return frames_of([meta], surfaces)[0]
+
+
+def frames_of(
+    metas: Sequence[FrameMeta], surfaces: SurfaceBatch, rows: Sequence[FrameRow] | None = None
+) -> list[Frame]:
+    """Make the whole frames of a batch, with the objects and answers already on them.
+
+    Args:
+        metas: the frames' metadata.
+        surfaces: the batch's surfaces.
+        rows: what was read of the metadata; None: it is read now.
 
     Raises:
-        ContractError: the batch has no surface of that number.
+        ContractError: the batch has no surface of a frame's number.
     """
-    objects = _objects(meta) if meta.num_objects else ()
-    return make_frame(meta, surface_of(meta, surfaces), objects=objects, answers=read_answers(meta))
+    frames = []
+    for meta, row in zip(metas, read_frames(metas) if rows is None else rows, strict=True):
+        if row.batch_id >= len(surfaces):
+            surface_of(meta, surfaces)  # which says so
+        frames.append(
+            Frame(
+                SurfaceAt(surfaces, row.batch_id),
+                stream=row.source_id,
+                number=row.number,
+                pts=None if row.pts == NO_TIME else row.pts,
+                ntp_timestamp=row.ntp,
+                objects=_objects(meta) if row.has_objects else (),
+                answers=read_answers(meta) if row.has_user_metas else (),
+            )
+        )
+    return frames
 
 
 def _objects(meta: FrameMeta) -> Iterator[FrameObject]:

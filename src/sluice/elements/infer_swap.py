@@ -13,7 +13,8 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GLib, Gst
 
-from sluice.elements.base import InFlightElement, guarded, post_error
+from sluice.elements.base import guarded, post_error
+from sluice.elements.direct import DirectElement
 from sluice.elements.infer_nvinfer import values_for_swap
 from sluice.elements.infer_properties import ALIASES, DEFINING, PROPERTIES, Settings
 from sluice.errors import ConfigurationError, ModelError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from sluice.models.swap import SwapReport, SwapRequest
 
 
-class SwappingElement(InFlightElement):
+class SwappingElement(DirectElement):
     """An in-flight element with a model that can be replaced; abstract. A subclass declares the signal."""
 
     def __init__(self) -> None:
@@ -42,6 +43,8 @@ class SwappingElement(InFlightElement):
 
         self._slot = acquire(definition_of(settings), open_model, self._swap_ended, settings.instance_id)
         self._slot.wait_loaded()
+        # What is known of objects from frame to frame is read on the sink pad's thread.
+        self.set_route(None if settings.scope.secondary else self._slot.route)
         self._settings = settings
         self._announce(0, settings.model)
 
@@ -54,6 +57,7 @@ class SwappingElement(InFlightElement):
         if slot is not None:
             from sluice.models.slot import release
 
+            self.set_route(None)
             release(slot, self._swap_ended)
         for request in requests:
             self._refuse(10, request.path, "the element stopped before the new model ran")

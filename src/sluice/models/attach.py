@@ -86,7 +86,7 @@ def attach_batch(
     Returns:
         The number of objects written.
     """
-    if len(frames) < 2 or not all(detections.plain for detections in found):
+    if len(frames) < 2 or not any(map(len, found)) or not all(detections.plain for detections in found):
         return sum(
             attach_detections(frame, detections, labels, unique_id, size)
             for frame, detections, size in zip(frames, found, sizes, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from sluice.models import pixels
 if TYPE_CHECKING:
     from sluice.contract.answer_meta import Answer
     from sluice.contract.dlpack import PlaneTensor
-    from sluice.contract.surface import Surface
+    from sluice.contract.surface import Surface, SurfaceBatch
 
 Box = tuple[float, float, float, float]
 
@@ -47,6 +47,17 @@ class FrameObject:
     keypoints: npt.NDArray[np.float32] | None = None
 
 
+class SurfaceAt(NamedTuple):
+    """A surface of a batch, made when somebody wants its pixels."""
+
+    batch: SurfaceBatch
+    number: int
+
+    def open(self) -> Surface:
+        """Return the surface."""
+        return self.batch[self.number]
+
+
 class Frame:
     """One picture and what is known about it. Pixels are converted when asked for, once, and kept.
 
@@ -70,7 +81,7 @@ class Frame:
 
     def __init__(
         self,
-        surface: Surface,
+        surface: Surface | SurfaceAt,
         *,
         stream: int,
         number: int,
@@ -89,11 +100,15 @@ class Frame:
         self.uri = uri
         self.objects: list[FrameObject] = list(objects)
         self.answers: list[Answer] = list(answers)
-        self.width: int = surface.width
-        self.height: int = surface.height
+        self.width: int
+        self.height: int
+        if isinstance(surface, SurfaceAt):
+            self.width, self.height = surface.batch.size(surface.number)
+        else:
+            self.width, self.height = surface.width, surface.height
         self.origin = origin
         self.parent_object = parent_object
-        self._surface: Surface | None = surface
+        self._surface: Surface | SurfaceAt | None = surface
         self._converted: dict[str, npt.NDArray[np.uint8]] = {}
 
     def __repr__(self) -> str:
@@ -114,6 +129,8 @@ class Frame:
                 f"the pixels of frame {self.number} of stream {self.stream} were asked for after its buffer had left "
                 "the element; call rgb() or bgr() inside infer() and keep a copy of the array"
             )
+        if isinstance(self._surface, SurfaceAt):
+            self._surface = self._surface.open()
         return self._surface
 
     def rgb(self) -> npt.NDArray[np.uint8]:

@@ -7,9 +7,8 @@ by the same thread. The thread is a daemon: a call that hangs can delay neither 
 Which instance an element's calls go to, and how one takes the place of another, is said in ``sluice.models.slot``.
 """
 
-import contextlib
+import itertools
 import logging
-import queue
 import threading
 import time
 from collections import deque
@@ -17,6 +16,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol, TypeVar
+
+from sluice.contract.inflight import ITEM, NOTE, NOTHING, Call, Line, drop, work_on
 
 log = logging.getLogger("sluice.models")
 
@@ -50,15 +51,15 @@ class Unfinished:
 
 
 class _Begun(NamedTuple):
-    """A call that was begun: its future, and whether it tells when it is ready."""
+    """A call that was begun: its future (None for an element's item), and whether it tells when it is ready."""
 
-    future: "Future[Any]"
+    future: "Future[Any] | None"
     call: Unfinished
     notifies: bool
 
 
 _Call = tuple["Future[Any]", Callable[[Any], Any]]
-_LOOK_AGAIN: _Call = (Future(), lambda _: None)  # in place of a call: a begun one may be ready
+_END, _LOOK_AGAIN = range(2)  # notes that are no calls: the order to end, and that a begun call may be ready
 
 
 class LoadedModel(Protocol):
@@ -128,7 +129,9 @@ class ModelInstance:
     def __init__(self, definition: ModelDefinition, open_model: Callable[[ModelDefinition], Any]) -> None:
         self.definition = definition
         self._open_model = open_model
-        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self.line = Line()
+        self._calls: dict[int, _Call] = {}
+        self._numbers = itertools.count(_LOOK_AGAIN + 1)
         self._loaded: Future[Any] = Future()
         self._busy_since: float | None = None
         self._lock = threading.Lock()  # nothing is queued behind the order to end
@@ -157,7 +160,9 @@ class ModelInstance:
         future: Future[Result] = Future()
         with self._lock:
             if not self._ends:
-                self._calls.put((future, call))
+                number = next(self._numbers)
+                self._calls[number] = (future, call)
+                self.line.note(number)
                 return future
         future.cancel()
         return future
@@ -165,14 +170,14 @@ class ModelInstance:
     @property
     def waiting(self) -> int:
         """Number of calls that have not begun."""
-        return self._calls.qsize()
+        return len(self.line)
 
     def retire(self) -> None:
         """Let the thread make the calls queued so far, close the model and end; never waits, see :meth:`join`."""
         with self._lock:
             if not self._ends:
                 self._ends = True
-                self._calls.put(None)
+                self.line.note(_END)
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait for the thread of a retired or closed instance; return whether it has ended.
@@ -212,13 +217,14 @@ class ModelInstance:
         waiting = []
         with self._lock:
             self._ends = True
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    waiting.append(self._calls.get_nowait())
-            self._calls.put(None)
-        for item in waiting:
-            if item is not None:
-                item[0].cancel()
+            while (call := self.line.next(0)).kind != NOTHING:
+                waiting.append(call)
+            self.line.note(_END)
+        for call in waiting:
+            if call.kind == ITEM:
+                drop(call.value)
+            elif call.value > _LOOK_AGAIN:
+                self._calls.pop(call.value)[0].cancel()
 
     def _run(self) -> None:
         """Body of the thread."""
@@ -241,39 +247,46 @@ class ModelInstance:
     def _serve(self, model: Any) -> None:
         """Make the queued calls until the order to end comes, then finish those that were begun."""
         begun: deque[_Begun] = deque()
-        while (item := self._next_call(begun)) is not None:
-            future, call = item
-            if future.set_running_or_notify_cancel():
-                self._busy_since = time.monotonic()
-                result = _complete(future, lambda call=call: call(model))  # type: ignore[misc]
-                if result is not None:
-                    begun.append(_Begun(future, result, result.notify(self._look_again)))
-                del result
-                self._busy_since = None
+        while (call := self._next_call(begun)).value != _END or call.kind == ITEM:
+            self._busy_since = time.monotonic()
+            if call.kind == ITEM:
+                future, result = None, work_on(call, model)
+            else:
+                future, result = self._make(call.value, model)
+            if result is not None:
+                begun.append(_Begun(future, result, result.notify(self._look_again)))
+            self._busy_since = None
             # Waiting for the next call must not keep this call's frames, and with them a decoder's buffers, alive.
-            del item, future, call
+            del call, future, result
         while begun:
             self._finish(begun.popleft())
 
-    def _next_call(self, begun: "deque[_Begun]") -> "_Call | None":
+    def _make(self, number: int, model: Any) -> "tuple[Future[Any], Unfinished | None]":
+        """Make a call that was queued by `submit`."""
+        future, call = self._calls.pop(number)
+        if not future.set_running_or_notify_cancel():
+            return future, None
+        return future, _complete(future, lambda: call(model))
+
+    def _next_call(self, begun: "deque[_Begun]") -> Call:
         """Wait for the next call or the order to end, and finish meanwhile the begun ones that are ready."""
         while True:
             if begun and (begun[0].call.ready() or len(begun) >= MOST_BEGUN):
                 self._finish(begun.popleft())
                 continue
-            try:
-                item = self._calls.get(timeout=None if not begun or begun[0].notifies else POLL_INTERVAL)
-            except queue.Empty:
-                continue
-            if item is not _LOOK_AGAIN:
-                return item
+            call = self.line.next(None if not begun or begun[0].notifies else POLL_INTERVAL)
+            if call.kind == ITEM or (call.kind == NOTE and call.value != _LOOK_AGAIN):
+                return call
 
     def _look_again(self) -> None:
-        self._calls.put(_LOOK_AGAIN)
+        self.line.note(_LOOK_AGAIN)
 
     def _finish(self, begun: "_Begun") -> None:
         self._busy_since = time.monotonic()
-        _complete(begun.future, begun.call.finish)
+        if begun.future is None:
+            begun.call.finish()
+        else:
+            _complete(begun.future, begun.call.finish)
         self._busy_since = None
 
 

@@ -374,6 +374,8 @@ def as_detections(result: Any) -> Detections:
 
 
 def _check_result(result: Any, frame: Frame, model: str) -> Detections:
+    if result is None:
+        return Detections.empty()
     try:
         return as_detections(result).validate((frame.width, frame.height))
     except ModelError as error:

@@ -17,6 +17,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from sluice.contract.inflight import Route
 from sluice.errors import ConfigurationError, ModelError, format_trace
 from sluice.models.instance import STOP_GRACE, ModelDefinition, ModelInstance, Unfinished
 from sluice.models.swap import Sample, SwapReport, SwapRequest, SwapStatus, clear_frames, status_of, text_of
@@ -56,6 +57,9 @@ class _Swap:
 class ModelSlot:
     """A model that can be replaced while it is called. Use :func:`acquire` and :func:`release`.
 
+    Attributes:
+        route: what elements have their buffers announced on to the model that runs, in the order of `submit`'s calls.
+
     Args:
         definition: what is loaded first, at once, on the new instance's thread.
         open_model: see :class:`~sluice.models.instance.ModelInstance`.
@@ -66,10 +70,16 @@ class ModelSlot:
         self._open_model = open_model
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
+        self.route = Route()
         self._current = self._open(definition, open_model)
+        self._direct()
         self._retiring: ModelInstance | None = None
         self._swap: _Swap | None = None
         self._closed = False
+
+    def _direct(self) -> None:
+        """Have the buffers of elements with this slot's route announced to the model that runs."""
+        self.route.open(None if self._current is None else self._current.line)
 
     # Calls
 
@@ -171,6 +181,7 @@ class ModelSlot:
         """Unload the old model, then load the new; load the old again if that fails."""
         with self._lock:
             old, self._current, self._retiring = self._current, None, self._current
+            self._direct()
         if old is not None:
             old.retire()
             while not old.join(STOP_GRACE):
@@ -264,6 +275,7 @@ class ModelSlot:
             if not closed:
                 old, self._current = self._current, instance
                 self._retiring, self.definition = old, definition
+                self._direct()
         if closed:
             if instance is not None:
                 instance.close()

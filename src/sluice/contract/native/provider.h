@@ -39,6 +39,8 @@
 
 #define SLUICE_FIELDS(X) \
   X (META_TYPE, "NvDsMeta.meta_type") \
+  X (META_COPY, "NvDsMeta.gst_to_nvds_meta_transform_func") \
+  X (META_RELEASE, "NvDsMeta.gst_to_nvds_meta_release_func") \
   X (META_DATA, "NvDsMeta.meta_data") \
   X (BASE_BATCH, "NvDsBaseMeta.batch_meta") \
   X (BASE_COPY, "NvDsBaseMeta.copy_func") \
