@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import faulthandler
+import importlib
 import json
 import time
 from pathlib import Path
