@@ -217,10 +217,10 @@ def detr_logits():
     return boxes, (np.log(np.clip(scores, 1e-6, None)) + 5).astype(np.float32)
 
 
-def ssd():
-    scores = np.zeros((1, 50, 1 + COUNT), np.float32)
-    boxes = np.tile(np.array([0.1, 0.1, 0.2, 0.2], np.float32), (1, 50, 1))
-    for i, box, score, class_id in zip((11, 40), BOXES, SCORES, CLASSES, strict=True):
+def ssd(rows=50, count=COUNT, classes=CLASSES):
+    scores = np.zeros((1, rows, 1 + count), np.float32)
+    boxes = np.tile(np.array([0.1, 0.1, 0.2, 0.2], np.float32), (1, rows, 1))
+    for i, box, score, class_id in zip((11, 40), BOXES, SCORES, classes, strict=True):
         boxes[0, i] = [value / size for value, size in zip(box, (WIDTH, HEIGHT) * 2, strict=True)]
         scores[0, i, 1 + class_id] = score
     scores[..., 0] = 1 - scores[..., 1:].sum(axis=-1)
@@ -455,6 +455,7 @@ def layouts() -> dict[str, Layout]:
     number, nms_boxes, nms_scores, nms_classes = picked()
     floats = nms_classes.astype(np.float32)
     ssd_scores, ssd_boxes = ssd()
+    rfb_scores, rfb_boxes = ssd(3 * 96 + 2 * 24 + 2 * 6 + 3 * 2, 1, (0, 0))  # 64 rows of pixels are 1 cell of 64
     fractions = nms_boxes / np.array([WIDTH, HEIGHT] * 2, np.float32)
     scale = (WIDTH, HEIGHT)
     rtdetr_rows = np.concatenate([boxes, sigmoid_scores], axis=2)
@@ -582,6 +583,7 @@ def layouts() -> dict[str, Layout]:
             {"multiclass_nms3_0.tmp_0": finished(6, "csxyxy", 2), "multiclass_nms3_0.tmp_2": np.array([2], np.int32)},
         ),
         "ssd": Layout("ssd", {"scores": ssd_scores, "boxes": ssd_boxes}),
+        "rfb": Layout("rfb", {"scores": rfb_scores, "boxes": rfb_boxes}, classes=(0, 0)),
         "ssd rows": Layout("ssd-rows", {"detection_out": ssd_rows}),
         "tensorflow": Layout(
             "tf-od",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import platform
-from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 from array_surfaces import from_rgb
+from processor import int8_saturates
 
 from sluice.models.frame import Frame
 from sluice.models.labels import read_labels
@@ -23,7 +22,7 @@ MODELS = {
     "yolo11n_256_coco80_int8_qdq.onnx": ("yolov8", 0.3),
     "yolov8n_seg_320_coco80_int8_qdq.onnx": ("yolov8", 0.3),
     "yolo26_pose_256_qdq_int8.onnx": ("yolo-pose", 0.3),
-    "version-RFB-320.onnx": ("ssd", 0.6),
+    "version-RFB-320.onnx": ("rfb", 0.6),
     "face_detection_yunet_120x160.onnx": ("yunet-2021", 0.6),
     "deeplab_v3_1_default_1.onnx": ("segmentation", 0.25),
     "mobilenet_v2_quant.onnx": ("classification", 0.0),
@@ -59,12 +58,6 @@ def picture(data, name):
 def infer(model, *pictures):
     frames = [Frame(from_rgb(rgb, "RGB"), stream=0, number=i, pts=None) for i, rgb in enumerate(pictures)]
     return [found.validate(rgb.shape[1::-1]) for found, rgb in zip(model.infer(frames), pictures, strict=True)]
-
-
-def int8_saturates():
-    """Whether ONNX Runtime's int8 kernels for this processor cut sums off at 16 bits (x86-64 without VNNI)."""
-    info = Path("/proc/cpuinfo").read_text()
-    return platform.machine() == "x86_64" and "vnni" not in info
 
 
 def iou(a, b):
@@ -103,6 +96,7 @@ def test_boxes_no_more_and_no_less(data, recorded, opened, name, picture_name):
 
 def test_labels(opened):
     assert opened("face_detection_yunet_120x160.onnx").labels == ("face",)
+    assert opened("version-RFB-320.onnx").labels == ("face",)
     assert opened("yolo26_pose_256_qdq_int8.onnx").labels == ("person",)
 
 

@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 import pytest
 from array_surfaces import from_rgb
+from processor import int8_saturates
 from tiny_networks import save, tensor
 
 from sluice.app.options import Options
@@ -106,6 +107,8 @@ def assert_found(found, entries, labels, frame, iou, score):
 @pytest.mark.parametrize("picture", ["bus.jpg", "zidane.jpg"])
 def test_detectors_find_what_was_recorded(tmp_path, data, pictures, expected, values, iou, score, picture):
     """The recording padded with gray 114, nvinfer pads with black, which moves boxes at the edge of the picture."""
+    if values is YOLO11 and int8_saturates():
+        pytest.skip("ONNX Runtime's int8 kernels for this processor (x86-64 without VNNI) give other numbers")
     model = detector(tmp_path, data, values)
     (found,) = model.infer([pictures[picture]])
     assert_found(found, expected[values["file"]][picture], model.labels, pictures[picture], iou, score)
@@ -149,9 +152,9 @@ nms-iou-threshold=0.45
 def test_faces_by_a_decoder_that_is_named(tmp_path, data, pictures, expected):
     """The parse function is nobody's but this team's, so the decoder has to be named."""
     text = FACES.format(models=data / "models", function="parse-bbox-func-name=NvDsInferParseOurFaces")
-    with pytest.raises(ConfigurationError, match="one that fits the outputs: model-options=decoder=ssd"):
+    with pytest.raises(ConfigurationError, match="one that fits the outputs: model-options=decoder=rfb"):
         model_of(tmp_path, text)
-    model = model_of(tmp_path, text, decoder="ssd", labels=["face"])
+    model = model_of(tmp_path, text, decoder="ssd", labels=["face"])  # the family's name will do
     for name, entries in expected["version-RFB-320.onnx"].items():
         (found,) = model.infer([pictures[name]])
         assert_found(found, entries, model.labels, pictures[name], 0.97, 0.01)

@@ -24,7 +24,13 @@ from sluice.models.decoders.mmdet import MmdeployDecoder, RtmdetRawDecoder
 from sluice.models.decoders.nanodet import NanodetDecoder, NanodetPlusDecoder, PicodetBoxesDecoder, PicodetDecoder
 from sluice.models.decoders.pairs import DamoYoloDecoder, YoloNasDecoder
 from sluice.models.decoders.segmentation import SegmentationDecoder
-from sluice.models.decoders.ssd import DetectionOutputDecoder, SsdDecoder, TensorflowDecoder, TorchvisionDecoder
+from sluice.models.decoders.ssd import (
+    DetectionOutputDecoder,
+    RfbDecoder,
+    SsdDecoder,
+    TensorflowDecoder,
+    TorchvisionDecoder,
+)
 from sluice.models.decoders.suppressed import (
     DeepstreamYoloDecoder,
     EfficientNmsDecoder,
@@ -74,6 +80,7 @@ _ALL: tuple[type[Decoder], ...] = (
     PaddleRowsDecoder,
     FastestdetDecoder,
     SsdDecoder,
+    RfbDecoder,
     TensorflowDecoder,
     TorchvisionDecoder,
     DetectionOutputDecoder,
@@ -123,8 +130,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "mask-rcnn": ("torchvision", "mmdeploy"),
     "nanodet": ("nanodet", "nanodet-plus"),
     "picodet": ("picodet", "picodet-boxes", "paddle-rows"),
-    "rfb": ("ssd",),
-    "ssd": ("ssd", "tf-od", "torchvision", "ssd-rows"),
+    "ssd": ("ssd", "rfb", "tf-od", "torchvision", "ssd-rows"),
     "efficientdet": ("efficientdet", "tf-od", "efficientnms"),
     "rtdetr": _RTDETR,
     "d-fine": ("rtdetr-logits", "detr-finished"),

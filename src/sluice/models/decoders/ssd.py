@@ -11,6 +11,7 @@ from sluice.models.decoders.base import (
     Family,
     Raw,
     Recognition,
+    cells,
     metadata_names,
     named,
     no,
@@ -143,17 +144,23 @@ class DetectionOutputDecoder(Family):
 
 
 class SsdDecoder(Family):
-    """SSD with boxes decoded in the graph, and the RFB face detector: scores [batch, N, 1 + classes], boxes [.., 4].
+    """SSD with boxes decoded in the graph: scores [batch, N, 1 + classes], boxes [batch, N, 4].
 
     Column 0 is the background, whose number class ids leave out; boxes are corners as fractions of the input. Input:
-    RGB, (x - 127) / 128, stretched (pytorch-ssd, vision/ssd/config; Ultra-Light-Fast-Generic-Face-Detector).
+    RGB, (x - 127) / 128, stretched (pytorch-ssd, vision/ssd/config).
     """
 
     name: ClassVar[str] = "ssd"
 
     @classmethod
-    def recognise(cls, info: NetworkInfo, _width: int, _height: int, /) -> Recognition:
+    def recognise(cls, info: NetworkInfo, width: int, height: int, /) -> Recognition:
         """Two outputs over the same rows, of the names boxes and scores (or confidences)."""
+        if _is_rfb(info, width, height):
+            return no(f"{shapes_text(info)} are the priors and the one class of the RFB face detector (rfb)")
+        return cls._shaped(info)
+
+    @classmethod
+    def _shaped(cls, info: NetworkInfo) -> Recognition:
         at = _scores_and_boxes(info)
         if at is None:
             return no(f"needs scores [batch, N, 1 + classes] and boxes [batch, N, 4]; has {shapes_text(info)}")
@@ -191,6 +198,35 @@ class SsdDecoder(Family):
         rows, classes = np.nonzero(scores >= confidence)
         boxes = outputs[boxes_at][index][rows].astype(np.float32) * self.size
         return Raw(boxes, scores[rows, classes].astype(np.float32), classes.astype(np.int32))
+
+
+class RfbDecoder(SsdDecoder):
+    """The RFB face detector (Ultra-Light-Fast-Generic-Face-Detector-1MB): SSD of one class, on priors of its own.
+
+    Over the cells of strides 8, 16, 32, 64, those at the edges included, 3, 2, 2 and 3 priors (vision/ssd/config/
+    fd_config.py). All else as SSD's.
+    """
+
+    name: ClassVar[str] = "rfb"
+    labels: ClassVar[tuple[str, ...]] = ("face",)
+
+    @classmethod
+    def recognise(cls, info: NetworkInfo, width: int, height: int, /) -> Recognition:
+        """SSD's outputs, as many rows as there are priors, and one class."""
+        if not _is_rfb(info, width, height):
+            return no(f"needs scores [batch, {_rfb_priors(width, height)}, 2] and boxes; has {shapes_text(info)}")
+        return cls._shaped(info)
+
+
+def _rfb_priors(width: int, height: int) -> int:
+    return sum(
+        count * cells(width, height, (stride,), ceil=True) for stride, count in ((8, 3), (16, 2), (32, 2), (64, 3))
+    )
+
+
+def _is_rfb(info: NetworkInfo, width: int, height: int) -> bool:
+    at = _scores_and_boxes(info)
+    return at is not None and info.outputs[at[0]].shape[1:] == (_rfb_priors(width, height), 2)
 
 
 def _scores_and_boxes(info: NetworkInfo) -> tuple[int, int] | None:
