@@ -1,6 +1,8 @@
 """A slow model in whole pipelines: answers on frames, in messages, drawn, in events and the summary."""
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -159,3 +161,17 @@ def test_asking_without_a_slow_model() -> None:
         assert pipeline.answers == {}
         with pytest.raises(ConfigurationError, match="without vlm"):
             pipeline.ask("test_ball")
+
+
+def test_the_example_raises_an_alert() -> None:
+    def answer(asked):
+        return Reply(text=json.dumps({"help": " person" in asked.prompt, "why": f"{len(asked.images)} pictures"}))
+
+    script = Path(__file__).parents[2] / "examples" / "vlm_alert.py"
+    with ChatServer(answer=answer) as server:
+        command = [sys.executable, str(script), str(CLIP), "--endpoint", server.url, "--model", "m", "--frames", "20"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0, done.stderr
+    assert "ALERT stream 0, " in done.stdout
+    assert "s: 2 pictures" in done.stdout
+    assert "segments answered" in done.stderr
