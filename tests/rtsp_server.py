@@ -30,7 +30,7 @@ class Mount:
         color: of a "solid-color" pattern, 0xAARRGGBB.
         width, height: of its pictures in pixels.
         fps: its rate.
-        encoder: what encodes it, and pays it, as GStreamer's launch line.
+        encoder, payer: what encodes it and puts it into packets, as GStreamer's launch lines.
         frames: the stream ends after so many; -1: never.
     """
 
@@ -40,17 +40,17 @@ class Mount:
     width: int = 160
     height: int = 128
     fps: int = 25
-    encoder: str = (
-        "x264enc tune=zerolatency speed-preset=ultrafast key-int-max=10 bitrate=300 ! rtph264pay config-interval=-1"
-    )
+    encoder: str = "x264enc tune=zerolatency speed-preset=ultrafast key-int-max=10 bitrate=300"
+    payer: str = "rtph264pay config-interval=-1"
     frames: int = -1
 
     def launch(self) -> str:
         """Return the launch line of the server's media."""
+        size = f"width={self.width},height={self.height},framerate={self.fps}/1"
         return (
             f"( videotestsrc is-live=true pattern={self.pattern} foreground-color={self.color} "
-            f"num-buffers={self.frames} ! capsfilter name=size caps=video/x-raw,width={self.width},height={self.height},framerate={self.fps}/1 "
-            f"! {self.encoder} name=pay0 pt=96 )"
+            f"num-buffers={self.frames} ! capsfilter name=size caps=video/x-raw,{size} "
+            f"! {self.encoder} ! breakmydata name=noise probability=0 ! {self.payer} name=pay0 pt=96 )"
         )
 
 
@@ -112,7 +112,7 @@ class RtspServer:
         self._signal(signal.SIGCONT)
 
     def tell(self, command: str, **values: Any) -> None:
-        """Have the server do something: "size" (path, width, height), "clock" (offset in seconds), "noise" (path)."""
+        """Have the server do something: "size" (path, width, height), "noise" (path, share of the bytes to replace)."""
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"command": command, **values}) + "\n")
@@ -168,7 +168,7 @@ def serve(told: dict[str, Any]) -> None:
     def hear(_fd: int, _condition: Any) -> bool:
         line = sys.stdin.readline()
         if line:
-            _obey(Gst, json.loads(line), medias, clock)
+            _obey(Gst, json.loads(line), medias)
             print("done", flush=True)
         else:
             loop.quit()
@@ -182,13 +182,9 @@ def serve(told: dict[str, Any]) -> None:
 def _clock(gst: Any, offset: float) -> Any:
     """A clock of NTP time that is ahead of this machine's."""
     clock = gst.SystemClock(clock_type=gst.ClockType.REALTIME)
-    _advance(gst, clock, offset)
-    return clock
-
-
-def _advance(gst: Any, clock: Any, offset: float) -> None:
     internal = clock.get_internal_time()
     clock.set_calibration(internal, internal + int((NTP_TO_UNIX + offset) * gst.SECOND), 1, 1)
+    return clock
 
 
 def _configure(_factory: Any, media: Any, path: str, medias: dict[str, Any], clock: Any) -> None:
@@ -223,16 +219,13 @@ def _protect(gst: Any, rtsp: Any, server_module: Any, server: Any, factory: Any,
     factory.set_permissions(permissions)
 
 
-def _obey(gst: Any, said: dict[str, Any], medias: dict[str, Any], clock: Any) -> None:
-    if said["command"] == "clock":
-        _advance(gst, clock, said["offset"])
-        return
-    media = medias[said["path"]]
-    size = media.get_element().get_by_name("size")
-    size.set_property(
-        "caps",
-        gst.Caps.from_string(f"video/x-raw,width={said['width']},height={said['height']},framerate=25/1"),
-    )
+def _obey(gst: Any, said: dict[str, Any], medias: dict[str, Any]) -> None:
+    element = medias[said["path"]].get_element()
+    if said["command"] == "size":
+        size = f"width={said['width']},height={said['height']},framerate=25/1"
+        element.get_by_name("size").set_property("caps", gst.Caps.from_string(f"video/x-raw,{size}"))
+    elif said["command"] == "noise":
+        element.get_by_name("noise").set_property("probability", said["share"])
 
 
 if __name__ == "__main__":

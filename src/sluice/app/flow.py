@@ -104,7 +104,7 @@ class StreamCounts:
 
     Attributes:
         arrived: frames.
-        skipped: of them, those left out for the target rate.
+        skipped: of them, those left out: above the target rate, or damaged and before a live source's first whole one.
         last_arrival: when the last one came, in seconds of the monotonic clock; None before it.
         jumps: how often the stream's times, or its sender's clock, jumped.
         last_jump: by how many seconds the last time.

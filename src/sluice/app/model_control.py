@@ -88,9 +88,12 @@ class ModelControl:
         status, path, reason = said.get_int("status")[1], said.get_string("path") or "", said.get_string("reason") or ""
         shown = self._shown(path)
         with self._lock:
+            first = not self._asked  # the model that the run began with
             self._state, self._reason = "running", reason
             if status == 0:
                 self._name = shown
+        if first:
+            return
         if status == 0:
             self._log.add("model-swapped", None, f"the model {shown} runs", model=shown)
         else:

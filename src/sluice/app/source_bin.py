@@ -70,6 +70,8 @@ class SourceBin:
         self.problems: list[str] = []
         self._without_video = False
         self.bin = Gst.Bin.new(name)
+        # Else a decodebin that begins, or is closed before it has begun, takes the whole pipeline out of PLAYING.
+        self.bin.set_property("async-handling", True)
         self._flow = flow
         self._limit = frame_limit
         self._handlers: list[tuple[Gst.Element, int]] = []
@@ -221,12 +223,16 @@ class SourceBin:
     def _open_uri(self) -> None:
         check_scheme(self.source)
         check_available(self.policy.decoder)
-        if self.policy.decoder == "auto":
+        if self.policy.decoder == "auto" and not self.source.uri.lower().startswith("rtsp"):
             decoder = make_element("uridecodebin3", uri=self.source.uri)
             self._connect(decoder, "select-stream", self._select_stream)
-        else:  # uridecodebin3 does not let anybody choose
+        else:
+            # uridecodebin3 does not let anybody choose the decoder. And of RTSP it has the parser put pictures together
+            # from single NAL units, which in GStreamer 1.22 takes pictures of several slices apart: all but key frames
+            # come out green.
             decoder = make_element("uridecodebin", uri=self.source.uri)
             self._connect(decoder, "autoplug-select", self._select_decoder)
+            self._connect(decoder, "no-more-pads", self._on_all_pads)
         self._connect(decoder, "source-setup", lambda _, element: set_up(element, self.policy))
         self._connect(decoder, "pad-added", self._on_pad)
         self._connect(self.bin, "deep-element-added", self._on_element)
@@ -247,7 +253,13 @@ class SourceBin:
         """Take no decoder but those of the family that was chosen, and decode no sound."""
         if required_structure(caps, 0).get_name().startswith(("audio/", "text/", "application/x-subtitle")):
             return EXPOSE
-        return SKIP if refuses(factory, self.policy.decoder) else TRY
+        wanted = self.policy.decoder
+        return SKIP if wanted != "auto" and refuses(factory, wanted) else TRY
+
+    @guarded(failure=None)
+    def _on_all_pads(self, _decoder: Gst.Element) -> None:
+        if self._decoded is None:
+            post_error(self.bin, ConfigurationError("there is no video stream in it"))
 
     @guarded(failure=None)
     def _on_pad(self, _decoder: Gst.Element, pad: Gst.Pad) -> None:

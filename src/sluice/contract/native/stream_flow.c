@@ -13,7 +13,8 @@
 /* Mirrored by app/flow.py. Times are in nanoseconds. */
 typedef struct {
   guint64 arrived;      /* frames that came, of all sources */
-  guint64 skipped;      /* of them, those left out for the target rate */
+  guint64 skipped;      /* of them, those left out: above the target rate, or damaged and before a live source's first
+                           whole one */
   guint64 last_arrival; /* monotonic time of the last one, 0 before it */
   guint64 last_end;     /* of the last frame that went on, timestamp plus duration */
   guint64 jumps;        /* how often times jumped beside the arrivals */
@@ -28,6 +29,7 @@ typedef struct {
   GstPad *pad;          /* of the present source: what comes from another is too late; compared only */
   gboolean live, retimed;
   gboolean begun;       /* the present source has given a frame */
+  gboolean whole;       /* and one that is not damaged */
   GstSegment segment;   /* of the present source */
   guint64 period;       /* least distance of frames that go on; 0: all go on */
   guint64 due;          /* when the next frame may go on */
@@ -92,7 +94,9 @@ static guint64 retime(SluiceStreamFlow *flow, guint64 time, gint64 jump) {
   else if (restarted && apart(time + flow->offset, flow->last) <= 0) flow->offset = apart(next, time);
   else if (jump > 0) flow->offset = apart(next, time);
   guint64 moved = time + flow->offset;
-  return flow->counts.last_end != 0 && apart(moved, flow->last) <= 0 ? flow->last + SMALLEST_STEP : moved;
+  if (flow->counts.last_end == 0 || apart(moved, flow->last) > 0) return moved;
+  /* A time twice is one that was lost: h264parse 1.22 loses those of key frames that come in several units. */
+  return time == flow->last_time ? next : flow->last + SMALLEST_STEP;
 }
 
 static gboolean is_skipped(SluiceStreamFlow *flow, guint64 time) {
@@ -120,6 +124,12 @@ static gboolean take_frame(SluiceStreamFlow *flow, GstBuffer *buffer, guint64 *s
   if (timed) {
     flow->last_time = time;
     flow->begun = TRUE;
+  }
+  /* Who comes into the middle of a camera's stream sees nothing but grey until the next key frame. */
+  flow->whole |= !flow->live || !GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_CORRUPTED);
+  if (!flow->whole) {
+    flow->counts.skipped++;
+    return FALSE;
   }
   if (!GST_CLOCK_TIME_IS_VALID(*stamp)) return TRUE;
   if (is_skipped(flow, *stamp)) {
@@ -191,7 +201,7 @@ void sluice_stream_flow_watch(SluiceStreamFlow *flow, GstPad *pad, gboolean reti
   g_mutex_lock(&flow->lock);
   flow->pad = pad;
   flow->retimed = retimed;
-  flow->begun = FALSE;
+  flow->begun = flow->whole = FALSE;
   flow->counts.ended = flow->counts.captured = 0;
   flow->last_capture = 0;
   gst_segment_init(&flow->segment, GST_FORMAT_TIME);
