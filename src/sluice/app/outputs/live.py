@@ -89,7 +89,7 @@ class LiveBranch:
             keyed=True,
             ring_ns=int((clips.before if clips else 0) * 1e9),
             ring_bytes=clips.ring_bytes if clips else 0,
-            key_ns=int(options.key_seconds * 1e9),
+            key_ns=round(options.key_interval * 1e9),
             on_failure=lambda reason: self._feed_failed("encoding", reason),
         )
         self.pictures = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -225,6 +226,14 @@ class OutputOptions:
     overlay: bool = True
     key_seconds: float = 2.0
     bitrate: int | None = None
+
+    @property
+    def key_interval(self) -> float:
+        """Seconds between key frames: as many go into a segment as are needed, so that segments can end in time."""
+        record, hls = self.record, self.hls
+        segments = [record.segment_seconds if record else None, hls.segment_seconds if hls else None]
+        lengths = [length / math.ceil(length / self.key_seconds) for length in segments if length is not None]
+        return min(lengths, default=self.key_seconds)
 
     def __post_init__(self) -> None:
         """Check the values; raises ConfigurationError by name."""
