@@ -204,3 +204,64 @@ def test_a_port_that_is_taken_is_named(folder: Path, environment: dict[str, str]
         done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment)
     assert done.returncode == 2
     assert f"port {port}, cannot be listened at: Address already in use" in done.stderr
+
+
+def test_a_pipeline_that_fails_at_work_ends_the_service_with_status_one(
+    folder: Path, environment: dict[str, str]
+) -> None:
+    failing = MODEL.replace(
+        "return [", "if frames[0].number > 20:\n            raise RuntimeError('out of luck')\n        return ["
+    )
+    (folder / "corner.py").write_text(failing)
+    text = (folder / "sluice.yaml").read_text().replace("{name: corner.py}", "{name: corner.py, on_error: fail}")
+    (folder / "sluice.yaml").write_text(text)
+    process = ServeProcess(folder / "sluice.yaml", environment)
+    until(lambda: process.ended)
+    assert process.stop() == 1
+    assert "out of luck" in process.output
+
+
+def test_a_camera_that_takes_the_connection_and_says_nothing_holds_nobody_up(service: ServeProcess) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        source = f"rtsp://viewer:hunter22@127.0.0.1:{silent.getsockname()[1]}/stream"
+        for number in range(4):
+            new = {"source": source, "name": f"silent-{number}"}
+            assert httpx.post(f"{service.url}/api/streams", json=new, timeout=20).status_code == 201
+        until(lambda: service.streams()["ball"]["frames_out"] > 5)
+        slowest, before = 0.0, service.streams()["ball"]["frames_out"]
+        for _ in range(20):
+            begun = time.monotonic()
+            names = set(service.streams())
+            slowest = max(slowest, time.monotonic() - begun)
+            time.sleep(0.1)
+        assert {"ball", "silent-0", "silent-3"} <= names
+        assert slowest < 2
+        assert httpx.get(f"{service.url}/api/streams/silent-0/snapshot.jpg", timeout=20).status_code == 404
+        assert httpx.post(f"{service.url}/api/streams/silent-1/restart", timeout=20).status_code in (202, 504)
+        for number in range(4):
+            removed = httpx.delete(f"{service.url}/api/streams/silent-{number}", timeout=20)
+            assert removed.status_code in (204, 409, 504), removed.text
+        until(lambda: service.streams()["ball"]["frames_out"] > before + 20)
+        until(lambda: set(service.streams()) == {"ball", "camera"})
+
+
+def test_streams_that_came_and_went_leave_nothing_behind(service: ServeProcess) -> None:
+    def left() -> tuple[int, int]:
+        process = Path(f"/proc/{service.pid}")
+        return len(list((process / "fd").iterdir())), len(list((process / "task").iterdir()))
+
+    def cycle(number: int) -> None:
+        new = {"source": "test:snow?live=1&fps=20&size=64x48", "name": f"s{number}"}
+        with httpx.Client(base_url=service.url, timeout=20) as client:
+            assert client.post("/api/streams", json=new).status_code == 201
+            until(lambda: client.get(f"/api/streams/s{number}").json()["frames_out"] > 0)
+            assert client.get(f"/api/streams/s{number}/snapshot.jpg").status_code == 200
+            assert client.delete(f"/api/streams/s{number}").status_code == 204
+
+    for number in range(5):  # what is made at the first time only
+        cycle(number)
+    before = left()
+    for number in range(5, 45):
+        cycle(number)
+    until(lambda: left()[0] <= before[0] + 4 and left()[1] <= before[1] + 4)
+    assert sorted(service.streams()) == ["ball", "camera"]

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import http.client
 import logging
+import shutil
 import socket
+import ssl
+import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from serve_site import Site, StartSite
+
+from sluice.errors import ConfigurationError
 
 TOKEN = "correct-horse-battery-staple"
 WITH_TOKEN = """
@@ -303,3 +308,20 @@ def test_the_state_is_readable_by_its_owner_only_and_keeps_references(guarded: S
     assert "${ENV:GIVEN}" in path.read_text()
     assert "given-secret" not in path.read_text()
     assert [found.name for found in guarded.folder.iterdir()] == ["state.json"]
+
+
+def test_https_is_served_with_the_certificate_of_the_configuration(start_site: StartSite, tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl: apt-get install openssl")
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate]
+    subprocess.run([*command, "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"], check=True)
+    site = start_site(f"http: {{port: 0, token: {TOKEN}, tls: {{certificate: cert.pem, key: key.pem}}}}")
+    assert site.url.startswith("https://")
+    with httpx.Client(base_url=site.url, verify=ssl.create_default_context(cafile=str(certificate))) as client:
+        assert client.get("/healthz").status_code == 200
+        assert "Secure" in client.post("/api/session", json={"token": TOKEN}).headers["set-cookie"]
+        assert client.get("/api/streams").status_code == 200
+    with pytest.raises(ConfigurationError, match=r"http\.tls"):
+        start_site("http: {port: 0, tls: {certificate: key.pem, key: cert.pem}}")
