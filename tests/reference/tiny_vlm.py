@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 TEMPLATE = (
@@ -12,10 +13,6 @@ TEMPLATE = (
     "{% endfor %}{% endif %}{{ '\\n' }}{% endfor %}"
     "{% if add_generation_prompt %}assistant: {% endif %}"
 )
-
-
-_RANGE = 0.5
-"""Of the weights: with the usual 0.02 the answer would hardly depend on what is asked."""
 
 
 def byte_tokenizer():
@@ -38,8 +35,27 @@ def byte_tokenizer():
     )
 
 
-def save_llava(folder: Path, *, vision: int = 32, hidden: int = 32, layers: int = 2, image: int = 28) -> Path:
-    """Write a LLaVA model with its processor; sizes are those of its layers."""
+@dataclass(frozen=True)
+class Sizes:
+    """Of a LLaVA model: a vision transformer of 14 by 14 patches, and a language model."""
+
+    image: int = 28
+    vision: int = 32
+    vision_layers: int = 2
+    vision_heads: int = 2
+    vision_inner: int = 64
+    text: int = 32
+    text_layers: int = 2
+    text_heads: int = 2
+    text_inner: int = 64
+    words: int = 0
+    """Tokens of the vocabulary; 0: those that the tokenizer has."""
+    range: float = 0.5
+    """Of the weights: with the usual 0.02 the answer would hardly depend on what is asked."""
+
+
+def save_llava(folder: Path, sizes: Sizes = Sizes(), *, dtype: str = "float32", device: str = "cpu") -> Path:
+    """Write a LLaVA model with its processor."""
     import torch
     from transformers import (
         CLIPImageProcessor,
@@ -54,33 +70,37 @@ def save_llava(folder: Path, *, vision: int = 32, hidden: int = 32, layers: int 
     torch.manual_seed(5)
     configuration = LlavaConfig(
         vision_config=CLIPVisionConfig(
-            hidden_size=vision,
-            intermediate_size=2 * vision,
-            num_hidden_layers=layers,
-            num_attention_heads=2,
-            image_size=image,
+            hidden_size=sizes.vision,
+            intermediate_size=sizes.vision_inner,
+            num_hidden_layers=sizes.vision_layers,
+            num_attention_heads=sizes.vision_heads,
+            image_size=sizes.image,
             patch_size=14,
-            initializer_range=_RANGE,
+            initializer_range=sizes.range,
         ),
         text_config=LlamaConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=hidden,
-            intermediate_size=2 * hidden,
-            num_hidden_layers=layers,
-            num_attention_heads=2,
-            num_key_value_heads=2,
+            vocab_size=max(sizes.words, len(tokenizer)),
+            hidden_size=sizes.text,
+            intermediate_size=sizes.text_inner,
+            num_hidden_layers=sizes.text_layers,
+            num_attention_heads=sizes.text_heads,
+            num_key_value_heads=sizes.text_heads,
+            max_position_embeddings=32_768,
             pad_token_id=0,
             bos_token_id=1,
             eos_token_id=2,
-            initializer_range=_RANGE,
+            initializer_range=sizes.range,
         ),
         image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
         vision_feature_select_strategy="default",
         vision_feature_layer=-1,
     )
-    LlavaForConditionalGeneration(configuration).save_pretrained(folder)
-    sizes = {"height": image, "width": image}
-    pictures = CLIPImageProcessor(size={"shortest_edge": image}, crop_size=sizes)
+    with torch.device(device):
+        model = LlavaForConditionalGeneration(configuration)
+    model.to(getattr(torch, dtype)).save_pretrained(folder)
+    pictures = CLIPImageProcessor(
+        size={"shortest_edge": sizes.image}, crop_size={"height": sizes.image, "width": sizes.image}
+    )
     LlavaProcessor(
         image_processor=pictures,
         tokenizer=tokenizer,
