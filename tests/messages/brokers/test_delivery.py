@@ -416,3 +416,13 @@ def test_idle_is_called_while_nothing_is_sent(deliver):
     fake = Fake()
     deliver(fake)
     wait_for(lambda: fake.idles >= 2)
+
+
+def test_a_spool_that_cannot_be_read_any_more_is_named(deliver, tmp_path, monkeypatch):
+    def fail(*_):
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr(Spool, "first", fail)
+    delivery = deliver(Fake(), tmp_path / "s.db")
+    wait_for(lambda: delivery.problems)
+    assert delivery.problems[0].startswith(f"the spool '{tmp_path / 's.db'}' cannot be read: database disk image is")

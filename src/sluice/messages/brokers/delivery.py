@@ -268,7 +268,7 @@ class Delivery:
     def _serve(self) -> None:
         """Send what is spooled until the connection is lost, which raises, or the stop comes."""
         while not self._stopping:
-            batch = self._spool.first(1 if self._suspicion.active else _MOST, _MOST_BYTES)
+            batch = self._first()
             if not batch:
                 with self._changed:
                     came = self._changed.wait_for(lambda: len(self._spool) or self._stopping, _HEARTBEAT)
@@ -291,6 +291,15 @@ class Delivery:
             self._settle(batch, answers)
             if len(answers) < len(batch):
                 raise TransportError("the broker does not acknowledge")
+
+    def _first(self) -> list[tuple[int, bytes]]:
+        """Return the messages to send next."""
+        try:
+            return self._spool.first(1 if self._suspicion.active else _MOST, _MOST_BYTES)
+        except sqlite3.Error as error:
+            raise SluiceError(
+                f"the spool {str(self._spool.path)!r} cannot be read: {error}; stop, move the file away and start anew"
+            ) from error
 
     def _settle(self, batch: Sequence[tuple[int, bytes]], answers: Sequence[str | None]) -> None:
         self._suspicion.clear()
