@@ -1,8 +1,8 @@
 """Throughput and memory of a vision-language model in this process, with random weights of a realistic size.
 
 The model is LLaVA with a ViT-L/14 at 336 pixels (576 tokens a picture) and a language model of 28 layers of 2048, about
-1.9 billion weights in bfloat16; it is asked through the very back end that ``sluicevlm backend=transformers`` uses. What
-it says is noise, what it costs is not.
+1.9 billion weights in bfloat16; it is asked through the very back end that ``sluicevlm backend=transformers`` uses.
+What it says is noise, what it costs is not.
 
     python3 bench/gpu_vlm.py [--device cuda] [--tokens 64] [--out result.json]
 
