@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json as json_module
+import os
 import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -26,7 +30,18 @@ app = typer.Typer(
 
 def main() -> None:
     """Entry point of the command."""
-    app()
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, where it can be told that this is not possible
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EPIPE):
+            raise
+        with contextlib.suppress(OSError):
+            print(f"sluice: the output cannot be written: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is not tried again at the exit
+        sys.exit(1)
 
 
 def _version(wanted: bool) -> None:

@@ -313,8 +313,10 @@ class Job:
                 while not self._inbox.empty():
                     self._inbox.get()()
                 self._look()
-                if self._fatal is not None or self._ended():
+                if self._ended():
                     break
+                if self._fatal is not None:  # what has arrived at the files is worth finishing them
+                    self._stop.set()
                 if self._stop.is_set() and self._stopping():
                     break
         except BaseException as error:
@@ -337,7 +339,8 @@ class Job:
         now = time.monotonic()
         if self._stopped_at is None:
             self._stopped_at = now
-            self._summary.stopped = self._graph.stopped = True
+            self._summary.stopped = self._fatal is None
+            self._graph.stopped = True
             self._end_all()
         if now > self._stopped_at + _DRAINING and not self._cut:
             self._cut = True
@@ -379,12 +382,12 @@ class Job:
         place = self._graph.place_of(message, self._roster.all())
         if place is None:
             if not self._graph.is_of_closed_source(message):
-                self._fatal = _as_exception(message)
+                self._fatal = self._fatal or _as_exception(message)
             return
         kind, stream = place
         if stream is None:
             self._broken_ends.add(self._graph.branches[-1].bin)
-            self._fatal = _as_exception(message)
+            self._fatal = self._fatal or _as_exception(message)
         elif kind == "source":
             if not (self._summary.stopped or stream.ending):
                 self._tending.fault(stream, message)

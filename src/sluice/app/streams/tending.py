@@ -144,14 +144,16 @@ class Tending:
         if state == StreamState.FAILED:
             self._note_error(stream, reason)
         found = classify(message)
-        if found == StreamState.LOST and stream.source.remote and not stream.sight().frames:
-            stream.worker.submit(lambda: self._diagnose(stream, session, reason))
+        # An element that was given nothing says that it understands nothing, sometimes before the one says that failed.
+        vague = found in (StreamState.LOST, StreamState.UNSUPPORTED)
+        if vague and stream.source.remote and not stream.sight().frames:
+            stream.worker.submit(lambda: self._diagnose(stream, session, found, reason))
         else:
             self._do(stream, stream.supervisor.fault(found, reason))
 
-    def _diagnose(self, stream: Stream, session: SourceBin | None, reason: str) -> None:
+    def _diagnose(self, stream: Stream, session: SourceBin | None, found: StreamState, reason: str) -> None:
         """Find out why a source gave nothing where its elements do not say; on the stream's worker."""
-        state, reason = diagnose(stream.source) or (StreamState.LOST, reason)
+        state, reason = diagnose(stream.source) or (found, reason)
         if stream.session is session:
             self._post(lambda: self._do(stream, stream.supervisor.fault(state, redact(reason))))
 
