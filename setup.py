@@ -31,7 +31,7 @@ setup(
             sources=[str(path) for path in sorted(Path("src/sluice/contract/native").glob("*.c"))],
             depends=[str(path) for path in sorted(Path("src/sluice/contract/native").glob("*.h"))],
             extra_compile_args=[*FLAGS, *pkg_config("--cflags")],
-            extra_link_args=[*pkg_config("--libs")],
+            extra_link_args=[*pkg_config("--libs"), "-lm"],
         )
     ],
 )

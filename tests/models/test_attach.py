@@ -295,3 +295,16 @@ def test_a_batch_of_plain_detections_is_written_as_each_alone():
         assert all(frame.infer_done for frame in frames)
     assert written[0] == written[1]
     assert [len(frame) for frame in written[0]] == [2, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("angle", "place"),
+    [(0, (40, 50)), (90, (60, 30)), (45, (65, 27)), (-30, (104, 32))],
+    ids=["upright", "a quarter", "an eighth", "back"],
+)
+def test_the_label_of_a_turned_box_stands_at_its_highest_corner(frame, angle, place):
+    """The box is 80 wide and 40 high about (80, 80); the label stands ten pixels higher."""
+    found = Detections([[40, 60, 120, 100]], [0.9], [0], angles=[angle])
+    attach_detections(frame, found, ["ship"], 1, (200, 200))
+    text = frame.objects[0].text
+    assert (text.x_offset, text.y_offset) == pytest.approx(place, abs=1)

@@ -144,11 +144,36 @@ sluice_fitting (const gchar *text, gsize limit)
   return length;
 }
 
+/* Where a box's text stands: at its left top; of a turned one at the highest corner, the left one of two. At the left
+ * top of the box before it is turned, where nvinfer has it, the text may be far from what is drawn. */
+static void
+text_corner (const gfloat *box, gfloat degrees, gfloat *x, gfloat *y)
+{
+  *x = box[0];
+  *y = box[1];
+  if (ABS (degrees) <= 0.001f) /* nvdsosd's limit for a box that is drawn turned */
+    return;
+  gdouble along[2] = { cos (degrees * G_PI / 180) / 2, sin (degrees * G_PI / 180) / 2 };
+  gdouble highest = G_MAXDOUBLE;
+  for (gint corner = 0; corner < 4; corner++) {
+    gdouble across = (corner & 1 ? 1 : -1) * (gdouble) box[2], down = (corner & 2 ? 1 : -1) * (gdouble) box[3];
+    gdouble left = box[0] + box[2] / 2 + across * along[0] - down * along[1];
+    gdouble top = box[1] + box[3] / 2 + across * along[1] + down * along[0];
+    if (top < highest - 0.01 || (top < highest + 0.01 && left < *x)) {
+      highest = MIN (highest, top);
+      *x = (gfloat) left;
+      *y = (gfloat) top;
+    }
+  }
+}
+
 void
 sluice_place_text (const SluiceProvider *provider, gpointer object, const gfloat *box, gfloat rise, guint font_size)
 {
-  FIELD (provider, object, TEXT_X, guint) = (guint) CLAMP (box[0], 0.0f, (gfloat) G_MAXINT32);
-  FIELD (provider, object, TEXT_Y, guint) = (guint) CLAMP (box[1] - rise, 0.0f, (gfloat) G_MAXINT32);
+  gfloat x, y;
+  text_corner (box, FIELD (provider, object, RECT_ROTATION, gfloat), &x, &y);
+  FIELD (provider, object, TEXT_X, guint) = (guint) CLAMP (x, 0.0f, (gfloat) G_MAXINT32);
+  FIELD (provider, object, TEXT_Y, guint) = (guint) CLAMP (y - rise, 0.0f, (gfloat) G_MAXINT32);
   FIELD (provider, object, FONT_NAME, const gchar *) = "Serif";
   FIELD (provider, object, FONT_SIZE, guint) = font_size;
   FIELD (provider, object, FONT_COLOR, NvOSDColor) = white;

@@ -174,7 +174,8 @@ gint64 sluice_check_addresses (GList *objects, const guint64 *addresses, guint c
 /* How many bytes of a UTF-8 text fit into `limit` without cutting a character. */
 gsize sluice_fitting (const gchar *text, gsize limit);
 
-/* Where an object's text stands: at the box's left edge and `rise` above it, but inside the frame; and its looks. */
+/* Where an object's text stands: `rise` above the left top of its box, or the highest corner of one that is turned, but
+ * inside the frame; and its looks. */
 void sluice_place_text (const SluiceProvider *provider, gpointer object, const gfloat *box, gfloat rise,
     guint font_size);
 
