@@ -21,7 +21,7 @@ class FakeGate:
 
 
 def frame(number: int) -> Any:
-    return SimpleNamespace(number=number)
+    return SimpleNamespace(number=number, answers=[])
 
 
 @pytest.fixture
@@ -80,3 +80,13 @@ def test_closing_opens_every_gate_and_may_discard(queue: FrameQueue, gates: list
     assert queue.get() is None
     queue.put(0, frame(99))
     assert queue.get() is None
+
+
+def test_answers_of_frames_that_are_dropped_go_on_with_the_next(queue: FrameQueue) -> None:
+    for number in range(MOST_WAITING + 3):
+        given = frame(number)
+        given.answers = [f"answer {number}"] if number < 2 or number == 4 else []
+        queue.put(1, given)
+    taken = [cast(Any, queue.get()) for _ in range(MOST_WAITING)]
+    told = {one.number: one.answers for one in taken if one.answers}
+    assert told == {3: ["answer 0", "answer 1"], 4: ["answer 4"]}

@@ -106,7 +106,7 @@ class FrameQueue:
                 return
             crowded = lane.waiting >= MOST_WAITING
             if crowded and not lane.held_back:
-                self._drop_oldest(lane)
+                self._drop_oldest(lane, frame)
             self._frames.append((lane, frame))
             lane.waiting += 1
             self._changed.notify_all()
@@ -142,10 +142,15 @@ class FrameQueue:
         for gate in gates:
             gate.open()
 
-    def _drop_oldest(self, lane: _Lane) -> None:
-        for position, (owner, _) in enumerate(self._frames):
-            if owner is lane:
-                del self._frames[position]
-                lane.waiting -= 1
-                lane.dropped += 1
-                return
+    def _drop_oldest(self, lane: _Lane, newest: Frame) -> None:
+        """Drop a stream's oldest frame; what a slow model said goes on with the one behind it."""
+        own = [(position, frame) for position, (owner, frame) in enumerate(self._frames) if owner is lane]
+        if not own:
+            return
+        position, dropped = own[0]
+        del self._frames[position]
+        lane.waiting -= 1
+        lane.dropped += 1
+        if dropped.answers:
+            heir = own[1][1] if len(own) > 1 else newest
+            heir.answers = dropped.answers + heir.answers

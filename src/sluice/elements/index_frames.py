@@ -9,6 +9,7 @@ from gi.repository import Gst
 
 from sluice.contract import bulk, infer_meta
 from sluice.contract.metadata import UNTRACKED, BatchMeta, FrameMeta, Lease, ObjectMeta
+from sluice.elements.frame_facts import pts_of, time_of, utc_of
 from sluice.errors import ContractError
 from sluice.search import Entry, Recorder
 
@@ -72,7 +73,7 @@ class Indexing:
 
     def _due(self, frame: FrameMeta, name: str) -> Iterator[Entry]:
         last = self._last.setdefault(frame.source_id, {})
-        now = frame.buf_pts if frame.buf_pts != Gst.CLOCK_TIME_NONE else frame.frame_num * _SECOND // 30
+        now = time_of(frame)
         taken: set[Key] = set()
         if self._is_due(last, _FRAME, now):
             for found in self._made(frame):
@@ -110,14 +111,13 @@ class Indexing:
 
 
 def _entry(frame: FrameMeta, name: str, found: infer_meta.Embedding, **more: object) -> Entry:
-    ntp = frame.ntp_timestamp
     return Entry(
         vector=found.features,
         stream=frame.source_id,
         name=name,
         frame=frame.frame_num,
-        pts=None if frame.buf_pts == Gst.CLOCK_TIME_NONE else frame.buf_pts,
-        utc=None if ntp in (0, Gst.CLOCK_TIME_NONE) else ntp,
+        pts=pts_of(frame),
+        utc=utc_of(frame),
         component=found.component,
         **more,  # type: ignore[arg-type]
     )

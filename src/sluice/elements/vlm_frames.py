@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -14,10 +13,9 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
-from sluice.contract import bulk, user_meta
 from sluice.contract.answer_meta import Answer, attach_answer
-from sluice.contract.metadata import UNTRACKED, BatchMeta, FrameMeta, Lease
-from sluice.elements.analytics_frames import USER_META as ANALYTICS
+from sluice.contract.metadata import BatchMeta, FrameMeta, Lease
+from sluice.elements.frame_facts import crossed_lines, pts_of, seen_objects, time_of, utc_of
 from sluice.elements.infer_frames import BatchReader, surface_of
 from sluice.elements.vlm_held import Held, Placed
 from sluice.elements.vlm_pictures import copied
@@ -28,7 +26,6 @@ from sluice.vlm.prompts import Prompt, Situation
 from sluice.vlm.selection import NOTHING, Seen, Segment, StreamSelector
 from sluice.vlm.service import Listener, Request, Service
 
-NO_TIME = Gst.CLOCK_TIME_NONE
 KEPT_ANSWERS = 20
 _MOST_READY = 64  # answers of one stream that wait for its next frame
 
@@ -170,9 +167,11 @@ class VlmFrames(Listener):
 
     def remove(self, number: int) -> None:
         """Forget a stream that is gone; its answers have nowhere to go."""
+        name = self._name_of(number)
         self._forget(number)
         with self._lock:
             self._gone.add(number)
+            self._recent.pop(name, None)
             self.counters.undelivered += len(self._ready.pop(number, ()))
 
     def look(self, buffer: Gst.Buffer) -> Future[list[Placed]] | None:
@@ -196,7 +195,7 @@ class VlmFrames(Listener):
                 for place, meta in wanted:
                     if not self._encoder.has_room(wait=self._holds):
                         continue  # the next frame is wanted in its place
-                    picture = Picture(copied(surface_of(meta, surfaces)), _pts(meta), _utc(meta))
+                    picture = Picture(copied(surface_of(meta, surfaces)), pts_of(meta), utc_of(meta))
                     self._encoder.put(picture)
                     self.counters.pictures += 1
                     self._take(meta, picture, held, place)
@@ -256,14 +255,14 @@ class VlmFrames(Listener):
     def _wants(self, meta: FrameMeta) -> bool:
         stream = self._stream(meta.source_id)
         self._take_asks(stream)
-        now = _time(meta)
+        now = time_of(meta)
         if stream.selector.goes_back(now):
             self._abandon(stream)
         selection = stream.settings.selection
         seen = NOTHING
         if selection.triggers:
-            objects = _objects(meta) if selection.watches_objects and meta.num_objects else ()
-            seen = Seen(objects, _lines(meta) if selection.watches_lines else ())
+            objects = seen_objects(meta) if selection.watches_objects and meta.num_objects else ()
+            seen = Seen(objects, crossed_lines(meta) if selection.watches_lines else ())
         return stream.selector.wants(now, seen)
 
     def _take_asks(self, stream: _Stream) -> None:
@@ -280,7 +279,7 @@ class VlmFrames(Listener):
     def _take(self, meta: FrameMeta, picture: Picture, held: Held | None, place: int) -> None:
         stream = self._stream(meta.source_id)
         for segment in stream.selector.take(picture):
-            labels = [label for label, _ in _objects(meta)] if meta.num_objects else []
+            labels = [label for label, _ in seen_objects(meta)] if meta.num_objects else []
             prompt = stream.settings.prompt if segment.prompt is None else Prompt(segment.prompt)
             request = self._request(stream, segment, prompt.fill(_situation(stream, segment, labels)))
             if held is not None:
@@ -323,7 +322,8 @@ class VlmFrames(Listener):
 
     def answered(self, request: Request, answer: Answer) -> None:
         with self._lock:
-            self._recent.setdefault(request.name, deque(maxlen=KEPT_ANSWERS)).append(answer)
+            if request.stream not in self._gone:
+                self._recent.setdefault(request.name, deque(maxlen=KEPT_ANSWERS)).append(answer)
             held = self._held.pop(request, None)
             if held is None:
                 self._keep_for_next_frame(answer)
@@ -367,34 +367,3 @@ def _situation(stream: _Stream, segment: Segment[Picture], labels: Sequence[str]
         labels=labels,
         cause=segment.cause,
     )
-
-
-def _objects(meta: FrameMeta) -> list[tuple[str, int | None]]:
-    found = bulk.read_objects(meta)
-    identities = found.object_id.tolist()
-    return [
-        (label, None if identity == UNTRACKED else identity)
-        for label, identity in zip(found.labels, identities, strict=True)
-    ]
-
-
-def _lines(meta: FrameMeta) -> list[str]:
-    lines = []
-    for user in user_meta.find(meta, ANALYTICS):
-        said = user_meta.payload_json(user).get("analytics", {})
-        lines += [crossing["line"] for crossing in said.get("crossings", ())]
-    return lines
-
-
-def _pts(meta: FrameMeta) -> int | None:
-    return None if meta.buf_pts == NO_TIME else meta.buf_pts
-
-
-def _utc(meta: FrameMeta) -> int | None:
-    return meta.ntp_timestamp if meta.ntp_timestamp not in (0, NO_TIME) else None
-
-
-def _time(meta: FrameMeta) -> int:
-    """The frame's time in ns: its timestamp, else its wall-clock time, else that of this machine's clock."""
-    pts = _pts(meta)
-    return pts if pts is not None else _utc(meta) or time.monotonic_ns()

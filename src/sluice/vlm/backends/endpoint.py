@@ -116,12 +116,21 @@ class Endpoint:
         if loop is None or thread is None:
             return
         with contextlib.suppress(Exception):  # a connection that cannot be closed in order is closed with its socket
-            asyncio.run_coroutine_threadsafe(self._client.close(), loop).result(_JOIN)
+            asyncio.run_coroutine_threadsafe(self._finish(), loop).result(2 * _JOIN)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(_JOIN)
         if not thread.is_alive():
             loop.close()
         self._loop = None
+
+    async def _finish(self) -> None:
+        """Let cancelled requests come to their end, then close all connections."""
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=_JOIN)
+        await self._client.close()
 
     def _body(self, question: Question) -> dict[str, Any]:
         options = self._options
