@@ -39,6 +39,8 @@ from sluice.models.frame import Frame
 from sluice.models.loading import load_model
 from sluice.runtimes import open_network
 
+pytestmark = pytest.mark.timeout(600)  # minutes on a machine that has other work
+
 CLASSES = 5
 LOW = 0.3  # what the threshold is chosen above
 
