@@ -1,15 +1,17 @@
 """sluicevlm: frames pass, segments are asked about by stream id, answers return; whatever the model does."""
 
+import gc
 import json
 import threading
 import time
+import weakref
 from collections import Counter
 
 import pytest
 
 from elements.batch_feed import Feed, Given, Gst, make_buffer
 from sluice import elements
-from sluice.contract import user_meta
+from sluice.contract import gstref, user_meta
 from sluice.contract.answer_meta import ANSWER, Answer, attach_answer, read_answers
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.elements import events
@@ -448,3 +450,56 @@ def test_answers_are_copied_with_a_batch_and_outlive_it() -> None:
         frame = BatchMeta.of(copy, lease).frames[0]
         assert {answer.segment for answer in read_answers(frame)} == {1, 2}
         assert len(user_meta.find(frame, ANSWER)) == 2
+
+
+FORMATS = ("I420", "NV12", "RGB", "BGR", "RGBA", "BGRA", "BGRx", "RGBx", "YUY2")
+
+
+@pytest.mark.parametrize("pixel_format", FORMATS)
+def test_the_model_sees_the_stream_in_its_own_colours(pixel_format, tmp_path) -> None:
+    elements.register("sluicevlm")
+    path = tmp_path / "mean.py"
+    path.write_text(
+        "class Mean:\n    def answer(self, images, prompt):\n"
+        "        return ' '.join(f'{value:.0f}' for value in images[0].reshape(-1, 3).mean(axis=0))\n"
+    )
+    pipeline = Gst.parse_launch(
+        "videotestsrc pattern=solid-color foreground-color=0xffc83214 num-buffers=2 ! "
+        f"video/x-raw,format={pixel_format},width=64,height=48,framerate=10/1 ! "
+        f"sluicevlm name=v backend={path}:Mean policy=wait ! fakesink"
+    )
+    pipeline.set_state(Gst.State.PLAYING)
+    message = pipeline.get_bus().timed_pop_filtered(10 * SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
+    known = json.loads(pipeline.get_by_name("v").get_property("answers"))
+    pipeline.set_state(Gst.State.NULL)
+    assert message.type == Gst.MessageType.EOS
+    ((answer,),) = known.values()
+    assert [abs(int(seen) - shown) < 5 for seen, shown in zip(answer["text"].split(), (200, 50, 20), strict=True)]
+
+
+def test_nothing_is_left_of_an_element_that_is_gone(model) -> None:
+    before = set(threading.enumerate())
+    left = []
+    with ChatServer(answer=lambda asked: Reply(hang=True)) as server:
+        for backend in (f"{model}:Model", f"{server.url} model=m"):
+            with Feed(f"sluicevlm name=v backend={backend} every=1") as line:
+                for number in range(3):
+                    line.push(at(number))
+                left.append(weakref.ref(line.get("v")))
+                if backend.startswith("/"):
+                    module_of(line.get("v")).GATE.set()
+            del line
+    until(lambda: gc.collect() >= 0 and not any(reference() for reference in left))
+    names = ("sluice-vlm-0", "sluice-vlm-encoder", "sluice-vlm-http")
+    until(lambda: not [one for one in set(threading.enumerate()) - before if one.name in names])
+
+
+def test_buffers_leave_unshared(model) -> None:
+    counts = []
+    with Feed(f"sluicevlm backend={model}:Model every=0.1 ! identity name=id signal-handoffs=true") as line:
+        line.get("id").connect(
+            "handoff", lambda _element, buffer: counts.append(gstref.refcount(gstref.address(buffer)))
+        )
+        for number in range(20):
+            line.push(at(number / 10))
+    assert counts == [1] * 20
