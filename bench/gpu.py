@@ -32,13 +32,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpu_line import HERE, Order
+from gpu_line import HERE, STEADY, Order
 
 FORMS = ("decode", "nothing", "network", "model", "all", "article", "article-compiled")
 PROCESSES = ("model", "all")
 """Forms that are measured with several processes too."""
-STEADY = 100
-"""Frames of the slowest stream before the rate counts."""
 DECODERS = {"yolo26.py:Yolo26n": "yolo-end2end", "yolo26.py:Yolo26nSeg": "yolo-end2end", "yolo26.py:RtDetr": "rtdetr"}
 
 
@@ -157,10 +155,16 @@ def numbers(workers: list[Worker], decoder: list[str], streams: int) -> dict[str
         "infer": [worker.report.get("infer") for worker in workers][:1],
         "through": sum(worker.samples[-1]["through"] for worker in workers),
     }
-    latencies = sorted(value for worker in workers for value in worker.report.get("latencies", ())[STEADY:])
+    latencies = sorted(value for worker in workers for value in worker.report.get("latencies", ()))
     if latencies:
         cuts = statistics.quantiles(latencies, n=100)
-        result["latency_ms"] = {"p50": cuts[49], "p99": cuts[98], "max": latencies[-1], "frames": len(latencies)}
+        result["latency_ms"] = {
+            "p50": cuts[49],
+            "p90": cuts[89],
+            "p99": cuts[98],
+            "max": latencies[-1],
+            "frames": len(latencies),
+        }
     return result
 
 
