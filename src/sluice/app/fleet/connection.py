@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from sluice.app.serve.marks import read_yaml
 from sluice.errors import ConfigurationError, SluiceError
 
 _ANSWER = 30.0  # seconds that the host may take
+_REACH = 5.0  # seconds for a connection to the head
 _KEY = "sluice/fleet/{}"
 
 
@@ -45,6 +47,7 @@ def connected(address: str) -> Iterator[None]:
         raise ConfigurationError("a fleet needs Ray: pip install 'sluice-video[fleet]'") from error
     from sluice.app.fleet.ray_cluster import NAMESPACE
 
+    _check_reachable(address)
     try:
         ray.init(
             address=address,
@@ -59,6 +62,23 @@ def connected(address: str) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse a host where nothing listens: Ray itself would go on trying for ever.
+
+    Raises:
+        ConfigurationError: nothing listens there, or it is no address.
+    """
+    if address in ("auto", "local"):
+        return
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdecimal():
+        raise ConfigurationError(f"address is {address!r}; right is host:port, auto or local")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH).close()
+    except OSError as error:
+        raise ConfigurationError(f"there is no Ray cluster at {address!r}: {error.strerror or error}") from error
 
 
 def check_cluster(fleet: Fleet) -> None:

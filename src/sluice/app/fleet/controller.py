@@ -18,6 +18,7 @@ from sluice.app.streams.events import EventLog
 from sluice.errors import ConfigurationError
 
 _STOPPING_SECONDS = 10.0
+_LONGEST_PAUSE = 60.0  # seconds between two attempts to start workers that fail
 
 
 class Controller:
@@ -39,6 +40,8 @@ class Controller:
         self._model = fleet.model.name
         self._workers: dict[str, Known] = {}
         self._placed: dict[str, Placement] = {}
+        self._failed_starts = 0
+        self._start_after = 0.0
         self._leaving: dict[str, str] = {}  # streams that a worker still has to let go of, before they go elsewhere
         self._trial: Trial | None = None
         self._epochs = itertools.count(1)
@@ -180,10 +183,12 @@ class Controller:
             known.node = str(call.result())
         except Exception as error:
             self._failures[known.name] = str(error)
+            self._start_after = now + min(_LONGEST_PAUSE, 2.0**self._failed_starts)
+            self._failed_starts += 1
             del self._workers[known.name]
             self.log.add("worker-failed", None, f"{known.name} could not start: {error}", worker=known.name)
             return
-        known.heard = now
+        known.heard, self._failed_starts = now, 0
         self.log.add("worker-started", None, f"{known.name} runs on {known.node}", worker=known.name, node=known.node)
 
     def _hear_synced(self, known: Known) -> None:
@@ -277,7 +282,7 @@ class Controller:
                 self._place(stream, worker)
         self._waiting = plan.waiting
         room = fleet.workers.most - len(self._workers)
-        for _ in range(min(plan.workers, max(0, room))):
+        for _ in range(min(plan.workers, max(0, room)) if now >= self._start_after else 0):
             self._start_worker(now)
         for name in plan.surplus if not self._leaving else ():  # what is leaving may come here
             known = self._workers[name]

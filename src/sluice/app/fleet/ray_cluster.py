@@ -175,5 +175,6 @@ def in_background(work: Callable[[], object]) -> None:
 
 
 def _last_line(text: str) -> str:
+    """The last line, and of it what comes before Ray begins to guess at causes."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+    return lines[-1].partition(" Some common causes")[0] if lines else ""
