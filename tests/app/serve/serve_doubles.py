@@ -28,12 +28,15 @@ class FakeEngine:
         self.policies: dict[str, StreamPolicy] = {}
         self.restarts: list[str] = []
         self.thresholds: dict[str, Any] = {}
+        self.hung = False
         self.release = threading.Event()
         self._statuses: dict[str, StreamStatus] = {}
         self._numbers = itertools.count()
 
     @property
     def streams(self) -> list[StreamStatus]:
+        if self.hung:
+            self.release.wait(60)
         return [dataclasses.replace(s, frames_in=s.frames_in + 1) for s in list(self._statuses.values())]
 
     def add(self, source: str | Path, *, name: str | None = None, policy: StreamPolicy | None = None) -> str:

@@ -177,6 +177,9 @@ def fenced(start_site: StartSite, tmp_path: Path) -> Site:
         "v4l2:///dev/../etc/passwd",
         "v4l2:/dev/video0/../../etc/passwd",
         "inside.mp4\x00.jpg",
+        "a:../secret.mp4",
+        "TEST:../../secret.mp4",
+        "v4l2:../secret.mp4",
     ],
 )
 def test_no_source_leaves_the_directories(fenced: Site, source: str) -> None:

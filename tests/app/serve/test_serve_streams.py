@@ -38,7 +38,7 @@ def test_streams_are_listed_added_changed_restarted_and_removed(site: Site) -> N
         ("POST", "/api/streams/nobody/restart", None, 404, "there are lobby"),
         ("PATCH", "/api/streams/nobody", {"policy": {}}, 404, "there are lobby"),
         ("POST", "/api/streams", {"source": "test:ball", "name": "lobby"}, 409, "choose another name"),
-        ("POST", "/api/streams", {"source": "wrong:x", "name": "a"}, 422, "unknown scheme"),
+        ("POST", "/api/streams", {"source": "wrong://x", "name": "a"}, 422, "unknown scheme"),
         ("POST", "/api/streams", {"source": "test:ball", "name": "a b"}, 422, "name: "),
         ("POST", "/api/streams", {"source": "test:ball", "name": "a", "polcy": {}}, 422, "right is 'policy'"),
         ("POST", "/api/streams", {"source": "test:ball", "name": "a", "policy": {"fps": -1}}, 422, "fps is -1"),
@@ -218,6 +218,17 @@ def test_health_statistics_history_answers_and_metrics(site: Site) -> None:
         assert client.get("/readyz").status_code == 503
         refused = client.post("/api/streams", json={"source": "test:snow", "name": "late"})
         assert (refused.status_code, refused.json()["title"]) == (503, "Service Unavailable")
+
+
+def test_a_pipeline_that_does_not_answer_is_not_healthy(site: Site) -> None:
+    with site.client() as client:
+        assert client.get("/healthz").status_code == 200
+        site.engine.hung = True
+        assert client.get("/healthz").status_code == 503
+        assert client.get("/api/streams").status_code == 504
+        assert client.get("/page/main.js").status_code == 200
+        site.engine.hung = False
+        assert client.get("/healthz").status_code == 200
 
 
 def test_fifty_clients_at_once_are_answered(site: Site) -> None:

@@ -19,6 +19,7 @@ Result = TypeVar("Result")
 Name = Annotated[str, Path(pattern=NAME_PATTERN, description="A stream's name.")]
 READING, CHANGING = 3.0, 15.0
 """Seconds that a request waits for the engine; see `Calls`."""
+_MOST_HEALTH = 16
 
 
 @dataclass
@@ -41,6 +42,7 @@ class Context:
     metrics: Callable[[], str] | None = None
     reads: Calls = field(default_factory=Calls)
     changes: Calls = field(default_factory=Calls)
+    health: Calls = field(default_factory=lambda: Calls(_MOST_HEALTH))
     viewers: Viewers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,6 +63,17 @@ class Context:
         """Return what the service says, from a thread that may wait."""
         service = self.running()
         return await self.reads.run(lambda: work(service), patience=READING)
+
+    async def ask_health(self) -> None:
+        """Ask the pipeline something, apart from all else that is asked.
+
+        Raises:
+            UnfinishedError: it does not answer.
+            BusyError: it has not answered for several times.
+        """
+        service = self.service
+        if service is not None:
+            await self.health.run(service.streams, patience=READING)
 
     async def change(self, work: Callable[[Service], Result], key: str) -> Result:
         """Have the service do something; of two changes of the same thing, the second is refused."""

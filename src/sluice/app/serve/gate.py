@@ -56,7 +56,7 @@ class Access:
 
     def is_token(self, given: str) -> bool:
         """Whether this is the token; takes as long for a wrong one as for the right one."""
-        return self._token is None or hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token)
+        return self._token is None or hmac.compare_digest(given.encode("utf-8", "surrogatepass"), self._token)
 
     def cookie(self) -> str:
         """What the page's cookie holds: it proves that the token was given, and does not tell it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from sluice.errors import SluiceError
 
 BOUNDARY = "sluice-picture"
 _HEARTBEAT = 15.0  # seconds after which a line without meaning shows that the connection stands
+_log = logging.getLogger(__name__)
 _PATIENCE = 30.0  # seconds that a reader may take for one part before it is left alone
 _SUBSCRIBING = 5.0  # seconds that the outputs may take to begin or end giving pictures
 _RETRY_MS = 2000  # after which a browser that lost the connection asks again
@@ -114,7 +116,11 @@ async def pictures(
         subscription = _Subscription(live)
         putters = {name: mailbox.putter(name) for name in names}
         try:
-            await calls.run(lambda: subscription.begin(putters), patience=_SUBSCRIBING)
+            try:
+                await calls.run(lambda: subscription.begin(putters), patience=_SUBSCRIBING)
+            except SluiceError as error:  # the answer has begun: all that can be done is to end it
+                _log.warning("no live pictures of %s: %s", ", ".join(names), error)
+                return
             while not viewers.closed:
                 begun = time.monotonic()
                 for name, picture in mailbox.take().items():

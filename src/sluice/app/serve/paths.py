@@ -11,7 +11,6 @@ from urllib.parse import unquote, urlsplit
 from sluice.errors import ConfigurationError
 
 _DEVICE = re.compile(r"/dev/video\d+")
-_SCHEME = re.compile(r"[a-zA-Z][\w+.-]*:")
 
 
 class OutsideError(ConfigurationError):
@@ -54,9 +53,9 @@ def check_source(text: str, directories: Sequence[Path]) -> str:
         OutsideError: it names a file or device elsewhere.
     """
     key = "directories.media"
-    if not _SCHEME.match(text):
-        return _file(text, directories, key)
-    scheme, _, rest = text.partition(":")
+    scheme, colon, rest = text.partition(":")
+    if not (colon and (scheme in ("file", "v4l2", "test") or rest.startswith("//"))):
+        return _file(text, directories, key)  # "a:b" is a name of a file too
     if scheme.lower() == "file":
         parts = urlsplit(text)
         if parts.netloc not in ("", "localhost"):

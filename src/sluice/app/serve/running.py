@@ -61,6 +61,9 @@ def serve(path: Path, *, check_only: bool = False, verbose: bool = False) -> int
     except (ConfigurationError, ModelError) as error:
         print(f"sluice: {error}", file=sys.stderr)
         return WRONG_ARGUMENTS
+    except SluiceError as error:
+        print(f"sluice: {error}", file=sys.stderr)
+        return FAILED
 
 
 class _Running:
@@ -87,7 +90,7 @@ class _Running:
         """Run until a signal or a failure."""
         self._http.start()
         config = self._loaded.config
-        print(f"sluice: {self._http.url}/", flush=True)
+        print(f"sluice: {self._http.url}/", file=sys.stderr, flush=True)  # messages may go to the standard output
         if not is_loopback(config.http.host) and config.http.tls is None:
             _log.warning("http.tls is not set: the token and the pictures travel where others can read them")
         service: Service | None = None
@@ -99,7 +102,8 @@ class _Running:
             self._context.service = service
             service.begin()
             while not signals.received and not self._ended.wait(_LOOK):
-                pass
+                if not self._http.alive:
+                    raise SluiceError("the HTTP server has failed; the log says why")
         finally:
             if service is not None:
                 service.end()

@@ -73,6 +73,11 @@ class HttpServer:
         if not self._started.wait(_STARTING) or not self._thread.is_alive():
             raise ConfigurationError(f"the HTTP server at {self.url} did not start; the log says why")
 
+    @property
+    def alive(self) -> bool:
+        """Whether it answers."""
+        return self._thread.is_alive()
+
     def stop(self) -> None:
         """End what is being sent, and answer no more; takes five seconds at most."""
         if self._loop is not None and self._thread.is_alive():

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from sluice import __version__
 from sluice.app.serve import routes_events, routes_model, routes_outputs, routes_pictures, routes_streams
 from sluice.app.serve.bodies import Health, Token
+from sluice.app.serve.calls import BusyError, UnfinishedError
 from sluice.app.serve.context import Context, errors
 from sluice.app.serve.gate import Gate, cookie_name
 from sluice.app.serve.problems import answer_errors
@@ -47,6 +48,10 @@ def _add_health(app: FastAPI, context: Context) -> None:
         """Whether the process works; if not, it should be started anew. Needs no token."""
         if context.failure is not None:
             raise HTTPException(503, "the pipeline has ended; the log says why")
+        try:
+            await context.ask_health()
+        except (UnfinishedError, BusyError):
+            raise HTTPException(503, "the pipeline does not answer") from None
         return Health()
 
     @app.get("/readyz", tags=["health"], responses={503: errors()[503]})
