@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from sluice.app.frame_queue import FEW_WAITING, MOST_WAITING, FrameQueue, Gate
+from sluice.app.frame_queue import MOST_PIXELS, MOST_WAITING, FrameQueue, Gate
 
 
 class FakeGate:
@@ -20,8 +20,11 @@ class FakeGate:
         self.is_shut = False
 
 
-def frame(number: int) -> Any:
-    return SimpleNamespace(number=number, answers=[])
+FEW_WAITING = MOST_WAITING // 2
+
+
+def frame(number: int, width: int = 64, height: int = 48) -> Any:
+    return SimpleNamespace(number=number, width=width, height=height, answers=[])
 
 
 @pytest.fixture
@@ -80,6 +83,21 @@ def test_closing_opens_every_gate_and_may_discard(queue: FrameQueue, gates: list
     assert queue.get() is None
     queue.put(0, frame(99))
     assert queue.get() is None
+
+
+def test_of_large_frames_fewer_wait(queue: FrameQueue, gates: list[FakeGate]) -> None:
+    assert MOST_PIXELS // (1920 * 1080) == 3
+    for number in range(3):
+        queue.put(0, frame(number, 1920, 1080))
+    assert not gates[0].is_shut
+    queue.put(0, frame(3, 1920, 1080))
+    assert gates[0].is_shut
+    for _ in range(3):
+        queue.get()
+    assert not gates[0].is_shut
+    for number in range(2):
+        queue.put(0, frame(number, 7680, 4320))
+    assert gates[0].is_shut
 
 
 def test_answers_of_frames_that_are_dropped_go_on_with_the_next(queue: FrameQueue) -> None:

@@ -115,4 +115,4 @@ def test_allocation_takes_strides_and_says_how_many_buffers_are_held() -> None:
     apis = [query.parse_nth_allocation_meta(index)[0].name for index in range(query.get_n_allocation_metas())]
     assert apis == ["GstVideoMetaAPI"]
     assert query.parse_nth_allocation_pool(0)[1] == 64 * 48 * 3 // 2
-    assert query.parse_nth_allocation_pool(0)[2] >= 4
+    assert query.parse_nth_allocation_pool(0)[2] == 3  # two that wait, one in a batch

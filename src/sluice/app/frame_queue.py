@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 8
 """Frames per stream that wait for the program before a file is held back or a live source loses its oldest."""
-FEW_WAITING = MOST_WAITING // 2
+MOST_PIXELS = 6_400_000
+"""Pixels of a file's frames that wait likewise, which are three frames of 1080p in 10 MB; one frame always may."""
 _LOOK_AGAIN = 0.05  # seconds between looks at the gates while the queue is empty
 
 
@@ -64,13 +65,19 @@ class _Lane:
     gate: Gate
     waiting: int = 0
     dropped: int = 0
+    most: int = MOST_WAITING
+
+    def measure(self, frame: Frame) -> None:
+        """Let fewer frames wait where they are large."""
+        if self.held_back:
+            self.most = max(1, min(MOST_WAITING, MOST_PIXELS // max(1, frame.width * frame.height)))
 
 
 class FrameQueue:
     """Frames on their way to the program: of some streams none is lost, of others the newest are kept.
 
     A stream that is held back waits at its gate while its frames wait here; frames already past it still come, so that
-    it may have a few more than `MOST_WAITING` frames waiting.
+    it may have a few more than `MOST_WAITING` or `MOST_PIXELS` waiting.
     """
 
     def __init__(self) -> None:
@@ -104,7 +111,8 @@ class FrameQueue:
             lane = self._lanes.get(stream)
             if self._closed or lane is None:
                 return
-            crowded = lane.waiting >= MOST_WAITING
+            lane.measure(frame)
+            crowded = lane.waiting >= lane.most
             if crowded and not lane.held_back:
                 self._drop_oldest(lane, frame)
             self._frames.append((lane, frame))
@@ -124,7 +132,7 @@ class FrameQueue:
                 lane, frame = self._frames.popleft() if self._frames else (None, None)
                 if lane is not None:
                     lane.waiting -= 1
-                calm = [lane.gate for lane in self._lanes.values() if lane.waiting <= FEW_WAITING]
+                calm = [lane.gate for lane in self._lanes.values() if lane.waiting <= lane.most // 2]
                 finished = self._closed and frame is None
             for gate in calm:
                 gate.open()

@@ -12,6 +12,7 @@ Streams join and leave while it plays.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -81,6 +82,7 @@ class Graph:
         self._only: Path | None = None
         self._whole: Path | None = None
         self._sessions = 0
+        self._expected = len(sources)
         self._converter: Gst.Element | None = None
         self._told: dict[int, dict[str, Any]] = {}
         self._changing = threading.Lock()  # of `branches` and `ends`
@@ -146,6 +148,13 @@ class Graph:
             stream.branch, stream.branch_pad = self._add_branch(stream.number, stream.source, stream.name)
             stream.summary.output = None if stream.branch.path is None else str(stream.branch.path)
 
+    def _decoder_threads(self, stream: int) -> int:
+        """How many threads the decoder of a stream uses: all of them together as many as there are cores.
+
+        More would win no speed, and each holds frames.
+        """
+        return max(1, len(os.sched_getaffinity(0)) // max(self._expected, stream + 1))
+
     def open(self, stream: Stream) -> bool:
         """Open a stream's source anew; return whether that could be begun.
 
@@ -163,6 +172,7 @@ class Graph:
             stream.flow,
             stream.policy,
             frame_limit=limit,
+            decoder_threads=self._decoder_threads(stream.number),
             again=again,
         )
         stream.began(session)

@@ -24,8 +24,12 @@ from sluice.errors import ConfigurationError
 
 #: Raw formats that sluicemux takes; anything else a decoder makes is converted to the nearest of them.
 MUX_FORMATS = ("I420", "NV12", "RGB", "BGR", "RGBA", "BGRA", "BGRx", "GRAY8", "YUY2")
-# Frames between a decoder and the mux. A live source that finds them all waiting loses the oldest.
+# Frames between a decoder and the mux. A source whose newest frames count loses the oldest where all wait; one whose
+# frames all count has fewer large ones waiting: one of 1080p.
 _QUEUED_FRAMES = 4
+_QUEUED_BYTES = 3_000_000
+# What decoders call the number of their threads: libav's, and libvpx's. Each thread of libav holds frames of its own.
+_THREADS = ("max-threads", "threads")
 # What may be missing of a container's duration, or at its start, without being called damage: streams of one file do
 # not begin and end together to the frame, and durations are rounded.
 _TOLERANCE_NS = 500 * 1_000_000
@@ -49,6 +53,7 @@ class SourceBin:
         policy: StreamPolicy,
         *,
         frame_limit: int = 0,
+        decoder_threads: int = 0,
         again: bool = False,
     ) -> None:
         """Build the bin.
@@ -60,6 +65,7 @@ class SourceBin:
             flow: that of the stream, which takes this bin for its present source.
             policy: how the frames are delivered.
             frame_limit: the stream ends after so many frames; 0: no limit.
+            decoder_threads: how many threads a decoder in software uses; 0: as many as it likes.
             again: whether the stream had a source before, so that its times must go on.
 
         Raises:
@@ -74,6 +80,7 @@ class SourceBin:
         self.bin.set_property("async-handling", True)
         self._flow = flow
         self._limit = frame_limit
+        self._decoder_threads = decoder_threads
         self._handlers: list[tuple[Gst.Element, int]] = []
         self._decoded: PadFlow | None = None
         self._decoded_pad: Gst.Pad | None = None
@@ -198,6 +205,7 @@ class SourceBin:
     def _build_tail(self) -> list[Gst.Element]:
         """Add what stands between the decoder and the mux; each part passes frames on untouched where it can."""
         formats = Gst.Caps.from_string(f"video/x-raw, format={{{', '.join(MUX_FORMATS)}}}")
+        freshest = self.policy.freshest(self.source.live)
         tail = [
             make_element("videoconvert"),
             make_element("capsfilter", caps=formats),
@@ -205,9 +213,9 @@ class SourceBin:
             make_element(
                 "queue",
                 max_size_buffers=_QUEUED_FRAMES,
-                max_size_bytes=0,
+                max_size_bytes=0 if freshest else _QUEUED_BYTES,
                 max_size_time=0,
-                leaky="downstream" if self.policy.freshest(self.source.live) else "no",
+                leaky="downstream" if freshest else "no",
             ),
         ]
         add_chain(self.bin, *tail)
@@ -280,6 +288,9 @@ class SourceBin:
         if is_video_decoder(kind):
             self._decoder = factory.get_name()
             self._encoded = PadFlow(element.get_static_pad("sink"))
+            for name in _THREADS:
+                if element.find_property(name) is not None:
+                    element.set_property(name, self._decoder_threads)
         if "Demux" in kind:
             self._connect(element, "pad-added", lambda _, pad: self._demuxed.append(PadFlow(pad)))
 

@@ -99,7 +99,7 @@ class SluiceMux(SourceTaskElement):
 
     def _queue_size(self) -> int:
         """Return how many frames of one stream may wait."""
-        return max(4, 2 * int(self._values["max-same-source-frames"]))
+        return max(2, 2 * int(self._values["max-same-source-frames"]))
 
     def _stats(self) -> Gst.Structure:
         """Return the counts of every pad, in fields such as ``sink_0-frames-in``, the number of batches, and
