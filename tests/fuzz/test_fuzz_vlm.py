@@ -1,0 +1,100 @@
+"""Whatever is in a configuration, a prompt or an answer: it is used, or refused in our own words."""
+
+import contextlib
+import itertools
+import json
+
+import pytest
+
+hypothesis = pytest.importorskip("hypothesis")
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluice.errors import ConfigurationError
+from sluice.vlm.answers import JsonCheck, LabelsCheck, cleaned
+from sluice.vlm.config import KEYS, read_settings
+from sluice.vlm.failures import NoAnswer
+from sluice.vlm.prompts import PLACEHOLDERS, Prompt, Situation
+from sluice.vlm.selection import SECOND, Selection, StreamSelector
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+)
+documents = st.dictionaries(st.sampled_from([*KEYS, "streams", "x"]), values, max_size=5)
+
+
+def check(path) -> None:
+    """Read a configuration, which must be usable, or be refused with its name."""
+    try:
+        found = read_settings({}, path)
+    except ConfigurationError as error:
+        if "vlm.yml" not in str(error):
+            raise AssertionError(f"the file is not named: {error}") from error
+    else:
+        found.of(0, "gate").prompt.fill(Situation(0, "gate"))
+
+
+@settings(max_examples=200, deadline=None)
+@given(documents, st.dictionaries(st.text(max_size=5), documents, max_size=2))
+def test_configurations(tmp_path_factory, document, streams) -> None:
+    path = tmp_path_factory.mktemp("fuzz") / "vlm.yml"
+    path.write_text(yaml.safe_dump({**document, **({"streams": streams} if streams else {})}), encoding="utf-8")
+    check(path)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=200))
+def test_files_of_any_bytes(tmp_path_factory, data) -> None:
+    path = tmp_path_factory.mktemp("fuzz") / "vlm.yml"
+    path.write_bytes(data)
+    check(path)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([*(f"{{{name}}}" for name in PLACEHOLDERS), "{", "}", "{{", "}}", "{count:a}", "!", ":", "x"])
+    )
+)
+def test_prompts(parts) -> None:
+    text = "".join(parts)
+    try:
+        prompt = Prompt(text)
+    except ConfigurationError:
+        return
+    prompt.fill(Situation(1, "gate", pts=5, utc=7, labels=["a", ""]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text() | values.map(lambda value: json.dumps(value)))
+def test_answers(text) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    for kind in (JsonCheck(), JsonCheck(schema), LabelsCheck(["yes", "no"])):
+        with contextlib.suppress(NoAnswer):
+            json.dumps(kind.value(cleaned(text)), allow_nan=False)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.floats(0, 5),
+    st.integers(1, 5),
+    st.integers(0, 4),
+    st.floats(0, 3),
+    st.lists(st.integers(0, 30 * SECOND), min_size=1, max_size=60),
+)
+def test_every_segment_has_its_pictures_in_order_and_once(every, frames, overlap, spacing, times) -> None:
+    if overlap >= frames:
+        return
+    selector = StreamSelector(Selection(every=every, frames=frames, overlap=overlap, spacing=spacing))
+    numbers, shown = [], []
+    for time in sorted(times):
+        if selector.wants(time):
+            segments = selector.take(time)
+            numbers += [one.number for one in segments]
+            shown += [one.pictures for one in segments]
+    assert numbers == list(range(len(numbers)))
+    for before, after in itertools.pairwise(shown):
+        assert after[:overlap] == before[len(before) - overlap :]
+    assert all(pictures == sorted(pictures) and len(pictures) == frames for pictures in shown)
