@@ -36,6 +36,7 @@ streams:
   - {name: ball, source: 'test:ball?live=1&fps=25&size=320x240'}
   - {name: dead, source: 'rtsp://viewer:hunter22@127.0.0.1:9/stream'}
 model: {name: none}
+vlm: {backend: 'wise.py:Wise', every: 2}
 directories: {media: [media], models: [models]}
 http: {port: 0}
 state: state.json
@@ -51,12 +52,20 @@ class Corner:
 """
 
 
+WISE = """
+class Wise:
+    def answer(self, images, prompt):
+        return f"I see {len(images)} pictures of <b>a ball</b>"
+"""
+
+
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
     folder = tmp_path_factory.mktemp("serve")
     (folder / "media").mkdir()
     (folder / "models").mkdir()
     (folder / "models" / "corner.py").write_text(MODEL)
+    (folder / "wise.py").write_text(WISE)
     (folder / "sluice.yaml").write_text(CONFIG)
     process = ServeProcess(folder / "sluice.yaml")
     yield process
@@ -211,6 +220,14 @@ def test_events_counters_and_chart_are_shown(page: Page) -> None:
     until(lambda: "now" in str(page.find("#chart").get_attribute("aria-label")))
     assert "Frames in" in page.find("#counters").text
     assert "2 streams" in page.find("#summary").text
+
+
+def test_answers_of_a_language_model_are_shown_as_text(page: Page, service: ServeProcess) -> None:
+    until(lambda: service.get("/api/answers")["answers"])
+    until(lambda: page.find("#answers-panel").is_displayed())
+    until(lambda: "pictures of <b>a ball</b>" in page.find("#answers").text)
+    assert page.find("#answers strong").text == "ball"
+    assert page.chrome.find_elements(By.CSS_SELECTOR, "#answers b") == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

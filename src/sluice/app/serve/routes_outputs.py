@@ -27,7 +27,7 @@ def router(context: Context) -> APIRouter:
 
     @api.patch("/outputs", responses=errors(400, 404, 409, 413, 422))
     async def switch_outputs(name: Name, body: OutputChange) -> Outputs:
-        """Switch outputs of a stream on or off, of those that the configuration has; until the stream is restarted."""
+        """Switch outputs of a stream on or off, of those that the configuration has; until the service ends."""
 
         def switch(service: Service) -> Outputs:
             service.check_pictures(name)
