@@ -9,7 +9,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -171,6 +171,15 @@ def run(
     metrics: Annotated[
         int | None, typer.Option(metavar="PORT", help="Serve metrics for Prometheus, on this machine only.", min=0)
     ] = None,
+    rate: Annotated[
+        float | None, typer.Option(metavar="FPS", help="Most frames per second of each stream; more are dropped.")
+    ] = None,
+    delivery: Annotated[
+        str, typer.Option(help="every frame, or the freshest; auto: freshest of cameras, every one of files.")
+    ] = "auto",
+    decoder: Annotated[str, typer.Option(help="auto, software, vaapi or nvdec.")] = "auto",
+    transport: Annotated[str, typer.Option(help="Of RTSP: auto, tcp or udp.")] = "auto",
+    loop: Annotated[bool, typer.Option("--loop", help="Play files again and again.")] = False,
     summary: Annotated[Path | None, typer.Option(help="JSON file for the summary.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
@@ -180,6 +189,7 @@ def run(
     """
     from sluice.app.run import run as run_pipeline
     from sluice.app.run_outputs import Wanted
+    from sluice.app.streams import StreamPolicy
     from sluice.app.vlm import VlmOptions
 
     asked = {
@@ -197,8 +207,14 @@ def run(
     }
     if vlm is None and any(value is not None and value != {} for value in asked.values()):
         _refuse("an option of the slow model is given and none is named; --vlm names one")
+    chosen: dict[str, Any] = {"fps": rate, "delivery": delivery, "decoder": decoder, "transport": transport}
+    try:
+        policy = StreamPolicy(**chosen, loop=loop)
+    except SluiceError as error:
+        _refuse(str(error))
     status = run_pipeline(
         sources,
+        policy=policy,
         summary_file=summary,
         quiet=quiet,
         processes=processes,
