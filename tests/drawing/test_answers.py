@@ -85,3 +85,18 @@ def test_an_answer_is_shown_for_its_time_on_its_stream_and_a_newer_one_replaces_
     texts(0, 4, "four")
     shown.forget(0)
     assert texts(0, 5) == []
+
+
+def test_a_tiled_picture_shows_the_answers_of_all_its_streams() -> None:
+    shown = ShownAnswers()
+
+    def text(seconds, *answers):
+        given = [Answer(stream, 0, said) for stream, said in answers]
+        panels = shown.update(0, round(seconds * SECOND), given, 10)
+        return panels[0].text if panels else ""
+
+    assert text(0, (3, "three")) == "three"
+    assert text(5, (1, "one")) == "1: one\n3: three"
+    assert text(6, (1, "two")) == "1: two\n3: three"
+    assert text(10) == "two"
+    assert text(16) == ""

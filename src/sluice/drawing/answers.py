@@ -16,10 +16,11 @@ class _Shown:
 
 
 class ShownAnswers:
-    """Remembers the last answer of each stream. Not for use by two threads at once."""
+    """Remembers the last answers of each stream. Not for use by two threads at once."""
 
     def __init__(self) -> None:
-        self._streams: dict[int, _Shown] = {}
+        # By the stream of the frame, then by that of the answer: a tiled picture has the answers of all its streams.
+        self._streams: dict[int, dict[int, _Shown]] = {}
 
     def update(self, stream: int, time: int, answers: Sequence[Answer], seconds: int, size: int = 0) -> list[Panel]:
         """Take in one frame of a stream and return what is shown on it.
@@ -28,18 +29,20 @@ class ShownAnswers:
             stream: number of the stream.
             time: of the frame in its stream, in nanoseconds; before the last answer's frame nothing is shown.
             answers: those that the frame brings.
-            seconds: for how long an answer is shown; a newer one takes its place.
+            seconds: for how long an answer is shown; a newer one of the same stream takes its place.
             size: of the font in points; 0: by the picture's height.
         """
-        if answers:
-            self._streams[stream] = _Shown(answers[-1].text, time)
-        shown = self._streams.get(stream)
-        if shown is None:
-            return []
-        if not 0 <= time - shown.since < seconds * _NANOSECONDS:
+        shown = self._streams.get(stream, {})
+        shown = {number: one for number, one in shown.items() if 0 <= time - one.since < seconds * _NANOSECONDS}
+        for answer in answers:
+            shown[answer.stream] = _Shown(answer.text, time)
+        self._streams[stream] = shown
+        if not shown:
             del self._streams[stream]
             return []
-        return [Panel(shown.text, size=size)]
+        if len(shown) == 1:
+            return [Panel(next(iter(shown.values())).text, size=size)]
+        return [Panel("\n".join(f"{number}: {one.text}" for number, one in sorted(shown.items())), size=size)]
 
     def forget(self, stream: int) -> None:
         """Forget a stream."""
