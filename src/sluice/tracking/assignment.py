@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sluice.tracking.solver import connected_components, linear_sum_assignment
+
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Groups = npt.NDArray[np.int32]
@@ -154,15 +156,11 @@ def _two_best(keys: Indices, values: Floats, count: int) -> tuple[Floats, Floats
 
 def _solve(rows: Indices, columns: Indices, values: Floats, n_rows: int, n_columns: int) -> Indices:
     """Return the pairs of the best assignment, component by component."""
-    from scipy.optimize import linear_sum_assignment
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
+    solve = linear_sum_assignment()
     row_nodes, a = _numbered(rows, n_rows)
     column_nodes, b = _numbered(columns, n_columns)
     size = row_nodes + column_nodes
-    graph = coo_array((np.ones(len(a), np.int8), (a, b + row_nodes)), shape=(size, size))
-    number, component = connected_components(graph, directed=False)
+    number, component = connected_components(a, b + row_nodes, size)
     heights, row_place = _places(component[:row_nodes], number)
     widths, column_place = _places(component[row_nodes:], number)
     # The matrices of all components behind one another, each with the pair that a cell stands for.
@@ -175,7 +173,7 @@ def _solve(rows: Indices, columns: Indices, values: Floats, n_rows: int, n_colum
     chosen = []
     for first, height, width in zip(begins.tolist(), heights.tolist(), widths.tolist(), strict=True):
         matrix = worth[first : first + height * width].reshape(height, width)
-        picked_rows, picked_columns = linear_sum_assignment(matrix, maximize=True)
+        picked_rows, picked_columns = solve(matrix, maximize=True)
         chosen.append(first + picked_rows * width + picked_columns)
     picked: Indices = pair[np.concatenate(chosen)]
     return picked[picked >= 0]

@@ -18,6 +18,7 @@ from sluice.tracking.batched import BatchedTracker
 from sluice.tracking.motion import TRACK, Floats, Tracks, join, put, take
 from sluice.tracking.records import UNTRACKED, IntArray, Settings
 from sluice.tracking.rules import Rules
+from sluice.tracking.solver import linear_sum_assignment
 from sluice.tracking.steps import Detections, Indices, Mask, Step
 
 Boxes = npt.NDArray[np.float32]
@@ -107,8 +108,7 @@ class ObservationTracker(BatchedTracker):
 
     def _directed_round(self, rows: Indices, columns: Indices, found: Detections) -> tuple[Indices, Indices]:
         """Match by overlap and direction: the best assignment in each slot, without pairs that overlap too little."""
-        from scipy.optimize import linear_sum_assignment
-
+        solve = linear_sum_assignment()
         tracks = self._tracks
         rows = rows[np.argsort(tracks["slot"][rows], kind="stable")]
         columns = columns[np.argsort(found.slots[columns], kind="stable")]
@@ -129,7 +129,7 @@ class ObservationTracker(BatchedTracker):
         place = row = 0
         for count, begin, width in _blocks(slots, of_columns):
             block = value[place : place + count * width].reshape(count, width)
-            picked, chosen = linear_sum_assignment(block, maximize=True)
+            picked, chosen = solve(block, maximize=True)
             near = similar[place + picked * width + chosen] >= self.rules.first
             matched.append(rows[row + picked[near]])
             of_detection.append(columns[begin + chosen[near]])

@@ -1,0 +1,60 @@
+"""scipy's assignment solver by itself, and the parts of a graph: without the 50 MB that scipy's packages take."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Indices = npt.NDArray[np.intp]
+Solver = Callable[..., tuple[Indices, Indices]]
+
+
+@functools.cache
+def linear_sum_assignment() -> Solver:
+    """Return ``scipy.optimize.linear_sum_assignment``.
+
+    Its module needs nothing but numpy, so it is loaded without the package around it; where a release of scipy keeps it
+    elsewhere, the package is imported.
+    """
+    package = find_spec("scipy.optimize")  # which imports scipy, and not this
+    folders = None if package is None else package.submodule_search_locations
+    spec = PathFinder.find_spec("_lsap", folders) if folders is not None else None
+    solver: Any = None
+    if spec is not None and spec.loader is not None:
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        solver = getattr(module, "linear_sum_assignment", None)
+    if solver is None:
+        from scipy import optimize
+
+        solver = optimize.linear_sum_assignment
+    found: Solver = solver
+    return found
+
+
+def connected_components(a: Indices, b: Indices, size: int) -> tuple[int, Indices]:
+    """Find the parts of a graph that hang together.
+
+    Args:
+        a, b: the two nodes of each edge.
+        size: how many nodes there are.
+
+    Returns:
+        how many parts there are, and the number of each node's part, in the order of the parts' first nodes.
+    """
+    part = np.arange(size)
+    while True:
+        least = np.minimum(part[a], part[b])
+        before = part.copy()
+        np.minimum.at(part, a, least)
+        np.minimum.at(part, b, least)
+        part = part[part]  # halves what is left to walk
+        if np.array_equal(part, before):
+            first, number = np.unique(part, return_inverse=True)
+            return len(first), number.astype(np.intp)
