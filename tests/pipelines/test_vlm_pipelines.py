@@ -175,3 +175,42 @@ def test_the_example_raises_an_alert() -> None:
     assert "ALERT stream 0, " in done.stdout
     assert "s: 2 pictures" in done.stdout
     assert "segments answered" in done.stderr
+
+
+class Words:
+    """Finds one box for each text."""
+
+    labels: tuple[str, ...] = ()
+
+    def use_prompt(self, labels: list[str], encoded: None) -> None:
+        if "nonsense" in labels:
+            raise ValueError("no such thing")
+        self.labels = tuple(labels)
+
+    def infer(self, frames: list[sluice.Frame]) -> list[sluice.Detections]:
+        number = len(self.labels)
+        boxes = np.array([[4, 4, 20 + index, 20] for index in range(number)], np.float32).reshape(-1, 4)
+        scores, ids = np.full(number, 0.9, np.float32), np.arange(number, dtype=np.int32)
+        return [sluice.Detections(boxes, scores, ids) for _ in frames]
+
+
+def test_a_detector_looks_for_what_it_is_told_and_for_other_things_later() -> None:
+    with sluice.Pipeline(
+        "test:ball?live=1&size=64x48&fps=25", model=Words(), tracker=None, look_for=["red truck", "person"]
+    ) as pipeline:
+        seen = []
+        for frame in pipeline:
+            labels = [thing.label for thing in frame.objects]
+            if labels not in seen:
+                seen.append(labels)
+            if frame.number == 2:
+                pipeline.set_look_for(["nonsense"])
+            kinds = [event.kind for event in pipeline.events.since()]
+            if "prompt-refused" in kinds and "prompt-changed" not in kinds:
+                pipeline.set_look_for(["lamp"])
+            if ["lamp"] in seen:
+                break
+    assert seen == [["red truck", "person"], ["lamp"]]
+    told = {event.kind: event.text for event in pipeline.events.since() if event.kind.startswith("prompt")}
+    assert "no such thing" in told["prompt-refused"]
+    assert told["prompt-changed"] == "the model looks for lamp"

@@ -121,6 +121,10 @@ def run(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="An option of the model's own; may be given more than once."),
     ] = None,
+    look_for: Annotated[
+        str | None,
+        typer.Option(help="What an open-vocabulary detector looks for, separated by commas: 'red truck,person'."),
+    ] = None,
     vlm: Annotated[
         str | None,
         typer.Option(
@@ -233,6 +237,7 @@ def run(
         runtime=runtime,
         device=device,
         model_options=_pairs(model_option or []),
+        look_for=[text.strip() for text in look_for.split(",") if text.strip()] if look_for else [],
         vlm=None if vlm is None else VlmOptions(vlm, **asked),  # type: ignore[arg-type] # checked by the element
         index=index,
         index_model=index_model,

@@ -7,7 +7,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import gi
@@ -15,9 +14,10 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GLib, Gst
 
-from sluice import errors
+from sluice.app.accounts import Progress, leave_out_broken, progress_of
+from sluice.app.exceptions import as_exception, interruption
 from sluice.app.graph import Graph
-from sluice.app.gst import describe, reason_in
+from sluice.app.gst import describe
 from sluice.app.model_control import ModelControl
 from sluice.app.options import Options
 from sluice.app.planned import Planned
@@ -51,21 +51,6 @@ _HEARD = (
 # How many texts of one kind a summary keeps; a camera that warns with every frame must not fill the memory.
 MOST_TEXTS = 20
 _STREAM_ERROR = GLib.quark_to_string(Gst.StreamError.quark())
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a stream is: its name, the frames seen behind the tracker, and its state.
-
-    Attributes:
-        fraction: 0..1 of the stream, None where its length is unknown.
-        state: "running", "ended" or "failed"; of a stream that waits to be opened again, why it does.
-    """
-
-    name: str
-    frames: int
-    fraction: float | None
-    state: str
 
 
 class Job:
@@ -160,7 +145,7 @@ class Job:
             message = pipeline.get_bus().timed_pop_filtered(0, Gst.MessageType.ERROR)
             if message is None:
                 raise SluiceError("the pipeline could not be started")
-            raise _interruption(message) or _as_exception(message)
+            raise interruption(message) or as_exception(message)
 
     def wait(self) -> None:
         """Wait for the end; a KeyboardInterrupt gets through.
@@ -264,15 +249,7 @@ class Job:
 
     def progress(self) -> list[Progress]:
         """How far each stream is."""
-        found = []
-        for stream in self._roster.all():
-            state, session = stream.supervisor.state, stream.session
-            shown = str(state) if state.is_fault else "failed" if stream.summary.failed else "running"
-            if stream.finished and not stream.summary.failed:
-                shown = "ended"
-            fraction = 1.0 if stream.finished else session.fraction(self._options.frames) if session else None
-            found.append(Progress(stream.name, stream.frames_seen, fraction, shown))
-        return found
+        return progress_of(self._roster.all(), self._options.frames)
 
     def elements(self) -> list[Gst.Element]:
         """The elements of the pipeline itself, not those within its bins."""
@@ -368,6 +345,8 @@ class Job:
             self._graph.pipeline.recalculate_latency()
         elif message.has_name("model-updated"):
             self.model.ended(message)
+        elif message.has_name("prompt-updated"):
+            self.model.prompted(message)
         elif message.has_name("sluice-vlm"):
             note_outcome(self.events, message)
         elif message.has_name("sluice-source-ended"):
@@ -382,12 +361,12 @@ class Job:
         place = self._graph.place_of(message, self._roster.all())
         if place is None:
             if not self._graph.is_of_closed_source(message):
-                self._fatal = self._fatal or _as_exception(message)
+                self._fatal = self._fatal or as_exception(message)
             return
         kind, stream = place
         if stream is None:
             self._broken_ends.add(self._graph.branches[-1].bin)
-            self._fatal = self._fatal or _as_exception(message)
+            self._fatal = self._fatal or as_exception(message)
         elif kind == "source":
             if not (self._summary.stopped or stream.ending):
                 self._tending.fault(stream, message)
@@ -434,7 +413,7 @@ class Job:
             summary = stream.summary
             if summary.frames_in == 0 and not summary.errors and not self._summary.stopped and self._fatal is None:
                 summary.errors.append(f"{stream.source.shown}: it delivered no frame")
-        self._check_outputs(streams)
+        leave_out_broken(self._summary, self._graph.branches, streams, self._ended_ends, self._broken_ends)
         if self._fatal is not None:
             self._summary.errors.append(str(self._fatal))
         if self.queue is not None:
@@ -442,29 +421,6 @@ class Job:
         self.events.add("pipeline-ended", None, "the run is over", stopped=self._summary.stopped)
         self.events.close()
         self._done.set()
-
-    def _check_outputs(self, streams: Sequence[Stream]) -> None:
-        """Take out of the summary the files that hold no whole video, with a warning; the failed say why they are."""
-        summary = self._summary
-        owners = {stream.number: stream.summary for stream in streams}
-        for number, branch in self._graph.branches.items():
-            if branch.path is None:
-                continue
-            if not branch.frames_out:
-                why = "no frame reached it"
-            elif branch.bin in self._broken_ends:
-                why = "it could not be written to its end"
-            elif branch.bin not in self._ended_ends:
-                why = "it was not finished in time"
-            else:
-                continue
-            path, text = str(branch.path), f"{branch.path} is no whole video: {why}"
-            if (stream := owners.get(number)) is not None:
-                stream.output = None
-                stream.warnings += [] if stream.failed else [text]
-            elif path in summary.outputs:
-                summary.outputs.remove(path)
-                summary.warnings.append(text)
 
     def _count(self) -> None:
         """Bring the summary's numbers up to date."""
@@ -477,26 +433,3 @@ class Job:
         self._summary.segments = graph.behind.segments()
         frames = sum(stream.frames_out for stream in self._summary.streams)
         self._summary.fps = frames / self._summary.seconds if self._summary.seconds else 0.0
-
-
-def _interruption(message: Gst.Message) -> KeyboardInterrupt | None:
-    """Return the interruption behind an error: of the thread that starts elements, where their guards catch it."""
-    if _exception_named(message) != KeyboardInterrupt.__name__:
-        return None
-    return KeyboardInterrupt(describe(message)[0].rpartition(":")[2].strip())
-
-
-def _exception_named(message: Gst.Message) -> str:
-    """Return the class of the Python exception that an element's error tells of, "" where there is none."""
-    details = message.parse_error_details()
-    return details.get_string("exception") or "" if details is not None else ""
-
-
-def _as_exception(message: Gst.Message) -> SluiceError:
-    """Return an element's error as an exception: of our own class where one is behind it, else with its traceback."""
-    text, debug = describe(message)
-    text = f"{message.src.get_name()}: {text}"
-    kind = getattr(errors, _exception_named(message), None)
-    if kind is not None:
-        return kind(redact(text))  # type: ignore[no-any-return]
-    return SluiceError(redact(f"{text}\n{debug}" if "Traceback" in debug else text + reason_in(debug)))

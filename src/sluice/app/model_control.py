@@ -76,6 +76,19 @@ class ModelControl:
                 self._infer.set_property(name, value)
         self._load(self._infer.get_property("model"))
 
+    def set_prompt(self, texts: Sequence[str]) -> None:
+        """Begin to have an open-vocabulary model look for other things; `prompted` is told how that ended."""
+        self._infer.set_property("prompt", ";".join(texts))
+
+    def prompted(self, message: Gst.Message) -> None:
+        """Note how a change of the prompt ended: the event "prompt-changed" or "prompt-refused"."""
+        structure = message.get_structure()
+        prompt, reason = structure.get_string("prompt") or "", structure.get_string("reason") or ""
+        if structure.get_value("status"):
+            self._log.add("prompt-refused", None, reason, prompt=prompt)
+        else:
+            self._log.add("prompt-changed", None, f"the model looks for {prompt}", prompt=prompt)
+
     def _load(self, model: str) -> None:
         with self._lock:
             self._asked, self._state, self._reason = model, "loading", ""

@@ -45,6 +45,7 @@ class Options:
     frames: int | None = None
     on_error: str = "fail"
     analytics: str | Path | None = None
+    look_for: Sequence[str] = ()
     vlm: VlmOptions | None = None
     index: str | Path | None = None
     index_model: Any = None
@@ -134,6 +135,7 @@ class Options:
             "classes": None if self.classes is None else ";".join(map(str, self.classes)),
             "model-options": ";".join(f"{key}={value}" for key, value in (self.model_options or {}).items()),
             "interval": self.interval,
+            "prompt": ";".join(self.look_for) or None,
             "on-error": self.on_error,
         }
         return {name: value for name, value in properties.items() if value is not None}

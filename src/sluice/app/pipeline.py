@@ -19,7 +19,8 @@ from sluice.app.vlm import VlmOptions
 from sluice.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sluice.app.job import Job, Progress
+    from sluice.app.accounts import Progress
+    from sluice.app.job import Job
     from sluice.app.streams.branch import BranchFactory
     from sluice.models.frame import Frame
 
@@ -61,6 +62,7 @@ class Pipeline:
         frames: int | None = None,
         on_error: str = "fail",
         analytics: str | Path | None = None,
+        look_for: Sequence[str] = (),
         vlm: VlmOptions | Mapping[str, Any] | str | None = None,
         index: str | Path | None = None,
         index_model: Any = None,
@@ -97,6 +99,7 @@ class Pipeline:
             frames: end each stream after so many frames.
             on_error: when the model raises: "fail" ends the run, "skip" passes the frames without detections.
             analytics: a configuration file of nvdsanalytics, by which tracked objects are counted.
+            look_for: what an open-vocabulary detector looks for, as in ``["red truck", "person with a helmet"]``.
             vlm: a vision-language model, or another slow thinker, that is asked about segments of each stream: a back
                 end (the URL of an endpoint, "transformers", ``file.py:Class``), or a mapping with the options of
                 `VlmOptions`, as in ``{"backend": "http://host:8000/v1", "model": "smolvlm", "every": 10}``.
@@ -134,6 +137,7 @@ class Pipeline:
             frames=frames,
             on_error=on_error,
             analytics=analytics,
+            look_for=(look_for,) if isinstance(look_for, str) else tuple(look_for),
             vlm=VlmOptions.of(vlm),
             index=index,
             index_model=index_model,
@@ -325,6 +329,16 @@ class Pipeline:
             ConfigurationError: a value cannot be used.
         """
         self._running().model.set_thresholds(confidence, iou, classes)
+
+    def set_look_for(self, texts: Sequence[str]) -> None:
+        """Have an open-vocabulary detector look for other things; events say how that ended.
+
+        It is encoded beside the model, and counts from one of the next batches on.
+
+        Raises:
+            ConfigurationError: the pipeline was not started yet.
+        """
+        self._running().model.set_prompt([texts] if isinstance(texts, str) else texts)
 
     @property
     def model(self) -> dict[str, Any]:
