@@ -103,6 +103,47 @@ def test_end_to_end_heads_of_fractions(device):
     check(*both("yolo-end2end", rows, device))
 
 
+def query_rows(seed, classes):
+    """[2, 30, 4 + classes] of centres and sizes in fractions, and scores."""
+    rng = np.random.default_rng(seed)
+    boxes = np.concatenate([rng.uniform(0.2, 0.8, (2, 30, 2)), rng.uniform(0.05, 0.3, (2, 30, 2))], -1)
+    return np.concatenate([boxes, rng.random((2, 30, classes)) ** 3], -1).astype(np.float32)
+
+
+@pytest.mark.parametrize("most", [10, 300])
+def test_queries_with_scores(device, most):
+    check(*both("rtdetr", query_rows(0, 7), device, most=most))
+
+
+@pytest.mark.parametrize("most", [10, 300])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_queries_with_logits_may_be_several_classes(device, most, order):
+    rows = query_rows(1, 5)
+    logits = np.log(rows[..., 4:] / (1 - rows[..., 4:] + 1e-6)).astype(np.float32)
+    given = {"logits": logits, "pred_boxes": np.ascontiguousarray(rows[..., :4])}
+    names = [("logits", "pred_boxes")[index] for index in order]
+    arrays = [given[name] for name in names]
+    outputs = tuple(
+        TensorInfo(name, (None, *array.shape[1:]), "float32") for name, array in zip(names, arrays, strict=True)
+    )
+    about = NetworkInfo((TensorInfo("images", (None, 3, HEIGHT, WIDTH), "float32"),), outputs)
+    choose = chooser_for("rtdetr-logits", about, Choice(WIDTH, HEIGHT, 0.3, 0.5, False, most))
+    chosen = choose([torch.from_numpy(array).to(device) for array in arrays]).cpu().numpy()
+    decode = DECODERS["rtdetr-logits"](about, WIDTH, HEIGHT)
+    expected = [
+        to_detections(
+            decode.decode(arrays, i, 0.3), box, (WIDTH, HEIGHT), iou=None, class_agnostic=False, max_detections=most
+        )
+        for i, box in enumerate(BOXES)
+    ]
+    found = detections_of(chosen, BOXES)
+    assert len(expected[0]) > 3
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)
+        np.testing.assert_array_equal(one.class_ids, other.class_ids)
+        np.testing.assert_allclose(one.xyxy, other.xyxy, atol=1e-3)
+
+
 def test_nothing_of_enough_score_is_nothing(device):
     found, expected = both("yolov8", dense_rows(0), device, confidence=1.0)
     assert [len(one) for one in found] == [len(one) for one in expected] == [0, 0]

@@ -13,6 +13,7 @@ from typing import Any
 
 import triton
 
+from sluice.models.decoders.detr import RtdetrLogitsDecoder
 from sluice.models.decoders.yolov8 import Dense, dense_output
 from sluice.models.gpu.kernels import suppression_kernel
 from sluice.runtimes.base import NetworkInfo
@@ -57,8 +58,13 @@ def chooser_for(decoder: str, info: NetworkInfo, choice: Choice) -> Chooser | No
         info: the network's description, which tells whether it has more than boxes.
         choice: what is to be chosen.
     """
+    if decoder == "rtdetr-logits":
+        at = RtdetrLogitsDecoder.outputs_of(info)
+        return functools.partial(query_logits, choice=choice, at=at) if at is not None else None
     if len(info.outputs) != 1:
         return None
+    if decoder == "rtdetr":
+        return functools.partial(queries, choice=choice)
     if decoder == "yolo-end2end" and info.outputs[0].shape[-1] == COLUMNS:
         return functools.partial(end_to_end, choice=choice)
     if decoder == "yolov8":
@@ -101,10 +107,42 @@ def dense(outputs: Sequence[Any], choice: Choice, *, channels_last: bool) -> Any
     classes = classes.gather(1, places).float()
     fractions = rows[..., :2].amax((1, 2)) <= 2  # the last cell's centre: about 1 in fractions, else the size in pixels
     boxes = rows[..., :4].gather(1, places[..., None].expand(-1, -1, 4))
-    half = boxes[..., 2:] / 2
-    corners = torch.cat([boxes[..., :2] - half, boxes[..., :2] + half], -1)
-    corners = _in_pixels(corners, fractions, choice).contiguous()
+    corners = _in_pixels(_corners(boxes), fractions, choice).contiguous()
     return _best(corners, suppress(corners, scores, classes, choice.iou, choice.class_agnostic), classes, choice)
+
+
+def queries(outputs: Sequence[Any], choice: Choice) -> Any:
+    """A row of centre and size in fractions and class scores for each query; see `RtdetrDecoder`.
+
+    Returns:
+        float32 [batch, boxes, COLUMNS], best first.
+    """
+    rows = outputs[0].float()
+    scores, classes = rows[..., 4:].max(-1)
+    boxes = _corners(rows[..., :4]) * _size(rows, choice)
+    return _best(boxes, torch.where(scores >= choice.confidence, scores, -1), classes.float(), choice)
+
+
+def query_logits(outputs: Sequence[Any], choice: Choice, at: tuple[int, int]) -> Any:
+    """Class logits and boxes of each query in two outputs, of which a query may be several; see `RtdetrLogitsDecoder`.
+
+    Args:
+        outputs: two tensors or more.
+        choice: what is to be chosen.
+        at: which outputs are the logits and the boxes.
+
+    Returns:
+        float32 [batch, boxes, COLUMNS], best first.
+    """
+    logits, boxes = (outputs[index].float() for index in at)
+    scores = logits.sigmoid().flatten(1)
+    _, most, number = logits.shape  # no more boxes than there are queries
+    values, places = torch.where(scores >= choice.confidence, scores, -1).topk(min(choice.most, most))
+    # Floor division and remainder of tensors, which a graph can hold.
+    rows, classes = places.div(number, rounding_mode="floor"), places.remainder(number)
+    corners = _corners(boxes) * _size(boxes, choice)
+    chosen = corners.gather(1, rows[..., None].expand(-1, -1, 4))
+    return torch.cat([chosen, values[..., None], classes.float()[..., None]], -1)
 
 
 def suppress(boxes: Any, scores: Any, classes: Any, iou: float, class_agnostic: bool) -> Any:
@@ -133,9 +171,19 @@ def suppress(boxes: Any, scores: Any, classes: Any, iou: float, class_agnostic: 
 
 def _in_pixels(boxes: Any, fractions: Any, choice: Choice) -> Any:
     """Boxes [batch, boxes, 4] in pixels, of which some pictures' are fractions of the input."""
+    return torch.where(fractions[:, None, None], boxes * _size(boxes, choice), boxes)
+
+
+def _size(like: Any, choice: Choice) -> Any:
+    """Width and height of the input, twice, [4]."""
     # Filled on the device: a graph could not capture a copy from the processor.
-    size = torch.stack([boxes.new_full((), side) for side in (choice.width, choice.height)] * 2)
-    return torch.where(fractions[:, None, None], boxes * size, boxes)
+    return torch.stack([like.new_full((), side) for side in (choice.width, choice.height)] * 2)
+
+
+def _corners(boxes: Any) -> Any:
+    """Corners of boxes [..., 4] that are given by centre and size."""
+    half = boxes[..., 2:] / 2
+    return torch.cat([boxes[..., :2] - half, boxes[..., :2] + half], -1)
 
 
 def _best(boxes: Any, scores: Any, classes: Any, choice: Choice) -> Any:
