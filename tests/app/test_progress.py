@@ -4,7 +4,7 @@ import io
 import json
 from pathlib import Path
 
-from sluice.app.job import Progress
+from sluice.app.accounts import Progress
 from sluice.app.progress import Lines, show_progress
 from sluice.app.summary import StreamSummary, Summary
 

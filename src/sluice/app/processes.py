@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice import errors
-from sluice.app.job import Progress
+from sluice.app.accounts import Progress
 from sluice.app.options import Options
 from sluice.app.outputs import check_distinct, distinct_names
 from sluice.app.planned import Planned

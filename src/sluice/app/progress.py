@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from sluice.app.job import Progress
+    from sluice.app.accounts import Progress
 
 Look = Callable[[], "list[Progress]"]
 _REFRESH = 0.2  # seconds between looks at the numbers on a terminal
