@@ -29,6 +29,7 @@ from sluice.app.behind_tracker import BehindTracker
 from sluice.app.collector import Collector
 from sluice.app.frame_queue import FrameQueue
 from sluice.app.gst import add_chain, describe, link_pads, make_element
+from sluice.app.memory import Trimmer
 from sluice.app.options import MOST_STREAMS_PER_BATCH, Options
 from sluice.app.outputs import Mp4Branch, check_distinct, output_paths
 from sluice.app.source_bin import SourceBin, region_event
@@ -82,6 +83,7 @@ class Graph:
         self._only: Path | None = None
         self._whole: Path | None = None
         self._sessions = 0
+        self._trimmer = Trimmer()
         self._expected = len(sources)
         self._converter: Gst.Element | None = None
         self._told: dict[int, dict[str, Any]] = {}
@@ -214,6 +216,7 @@ class Graph:
         session.bin.set_state(Gst.State.NULL)
         session.close()
         self.pipeline.remove(session.bin)
+        self._trimmer.trim()
         if blocked:
             self._tell_mux(stream, Gst.Event.new_flush_stop(True))
         if not stream.ending:
