@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 import subprocess
 import sys
@@ -255,6 +256,42 @@ def test_batches_carry_deepstreams_records_only_when_asked_for(variable: str | N
         "sluiceinfer 0 0 0 True",
     ]
     assert lines[-1] == "5"
+
+
+NVIDIAS_READER = """
+import ctypes
+from sluice.contract import gstref
+from sluice.contract.provider import provider
+read = provider()._gst.nvds_measure_buffer_latency
+read.restype, read.argtypes = ctypes.c_uint, [ctypes.c_void_p, ctypes.c_void_p]
+class Info(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint) for name in ("source_id", "frame_num")]
+    _fields_ += [(name, ctypes.c_double) for name in ("entered", "latency")]
+def look(_pad, info):
+    found = (Info * 8)()
+    count = read(gstref.address(info.get_buffer()), found)
+    for one in found[:count]:
+        print("frame", one.source_id, one.frame_num, flush=True)
+    return Gst.PadProbeReturn.OK
+sink.get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, look)
+"""
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("nvidia") is None or importlib.util.find_spec("nvidia.deepstream_videodecode") is None,
+    reason="nvidia-deepstream-videodecode-cu13 is not installed",
+)
+def test_nvidias_own_library_reads_the_records() -> None:
+    switches = ("NVDS_ENABLE_LATENCY_MEASUREMENT", "NVDS_ENABLE_COMPONENT_LATENCY_MEASUREMENT")
+    environment = {**os.environ, "SLUICE_PROVIDER": "nvidia", **dict.fromkeys(switches, "1")}
+    start = "pipeline.set_state(Gst.State.PLAYING)"
+    code = DEEPSTREAM.replace(start, NVIDIAS_READER + start)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    frames = sorted(line for line in done.stdout.splitlines() if line.startswith("frame "))
+    assert frames == sorted(f"frame {stream} {number}" for stream in (0, 1) for number in range(5))
+    assert done.stdout.count("Comp name = nvstreammux-sluicemux source_id = ") == 10
+    assert done.stdout.count("Comp name = sluiceinfer in_system_timestamp = ") >= 5
 
 
 def test_a_batch_without_records_has_none() -> None:
