@@ -9,6 +9,7 @@ from sluice.app.fleet.cluster import NodeView, WorkerLostError
 from sluice.app.fleet.orders import Report, StreamOrder, WorkerOrder
 from sluice.app.fleet.rollout import ModelCounts
 from sluice.app.fleet.schema import Resources
+from sluice.app.streams.states import StreamState, StreamStatus
 
 
 class Answer:
@@ -39,12 +40,13 @@ class Simulated:
     model: str
     clock: Callable[[], float]
     bad_models: set[str]
+    made: str
     dead: bool = False
     cut_off: bool = False
     streams: dict[str, StreamOrder] = field(default_factory=dict)
     refusal: str = ""
     begun: float = 0.0
-    failing_from: float | None = None
+    hangs_from: float | None = None
 
     def started(self) -> Answer:
         return Answer(self, lambda: self.node)
@@ -64,7 +66,12 @@ class Simulated:
         errors = frames if self.model in self.bad_models and "raises" in self.model else 0
         counts = ModelCounts(self.model, frames - errors, errors, frames * 5.0, frames, self.refusal)
         epochs = {name: order.epoch for name, order in self.streams.items()}
-        return Report(self.name, self.node, 1, epochs, (), counts)
+        moved = self.clock() if self.hangs_from is None else min(self.hangs_from, self.clock())
+        streams = tuple(
+            StreamStatus(name, i, "test:", True, StreamState.PLAYING, 0.0, "", int(moved * 10), int(moved * 10), 10.0)
+            for i, name in enumerate(epochs)
+        )
+        return Report(self.name, self.node, 1, epochs, streams, counts, made=self.made)
 
     def swap_model(self, model: str) -> Answer:
         def change() -> None:
@@ -95,6 +102,8 @@ class Cluster:
         self.alive = {f"n{i}": True for i in range(nodes)}
         self.workers: list[Simulated] = []
         self.bad_models: set[str] = set()
+        self.generation = 0
+        self.drained: frozenset[str] = frozenset()
 
     def clock(self) -> float:
         return self.now
@@ -106,7 +115,9 @@ class Cluster:
         loads = {name: sum(w.node == name and not w.dead for w in self.workers) for name in self.alive}
         free = [name for name, alive in self.alive.items() if alive and name not in avoid and loads[name] < self.room]
         node = min(free, key=lambda name: loads[name]) if free else ""
-        worker = Simulated(order.name, node, order.model, self.clock, self.bad_models, begun=self.now, cut_off=not free)
+        worker = Simulated(
+            order.name, node, order.model, self.clock, self.bad_models, order.made, begun=self.now, cut_off=not free
+        )
         self.workers.append(worker)
         return worker
 

@@ -16,8 +16,11 @@ STEP = 0.5
 
 
 def fleet(streams: int = 12, **other: object) -> Fleet:
-    entries = [{"source": f"test:ball?live=1&frames={i}", "name": f"cam-{i}"} for i in range(streams)]
-    return Fleet.model_validate({"streams": entries, "workers": {"streams": 4}, **other})
+    return fleet_of([{"source": f"test:ball?live=1&frames={i}", "name": f"cam-{i}"} for i in range(streams)], **other)
+
+
+def fleet_of(entries: list[dict[str, str]], **other: object) -> Fleet:
+    return Fleet.model_validate({"streams": entries, "model": {"name": "old"}, "workers": {"streams": 4}, **other})
 
 
 class Run:
@@ -26,7 +29,10 @@ class Run:
     def __init__(self, cluster: Cluster, wanted: Fleet) -> None:
         self.cluster = cluster
         self.log = EventLog(lambda: cluster.now)
-        self.controller = Controller(wanted, cluster, cluster.clock, self.log)
+        cluster.generation += 1
+        self.controller = Controller(
+            wanted, cluster, cluster.clock, self.log, first_epoch=cluster.generation << 20, drained=cluster.drained
+        )
 
     def go(self, seconds: float) -> None:
         for _ in range(int(seconds / STEP)):
@@ -110,7 +116,7 @@ def test_streams_are_added_removed_and_changed() -> None:
     before = dict(run.controller.placed)
     entries = [{"source": f"test:ball?live=1&frames={i}", "name": f"cam-{i}"} for i in range(2, 14)]
     entries[0]["source"] = "test:snow?live=1"
-    run.controller.apply(Fleet.model_validate({"streams": entries, "workers": {"streams": 4}}))
+    run.controller.apply(fleet_of(entries))
     run.go(10)
     run.check_each_runs_once()
     after = run.controller.placed
@@ -124,7 +130,7 @@ def test_streams_are_added_removed_and_changed() -> None:
 def test_workers_without_streams_end() -> None:
     run = begun()
     kept = [{"source": order.source, "name": name} for name, order in run.cluster.workers[0].streams.items()]
-    run.controller.apply(Fleet.model_validate({"streams": kept, "workers": {"streams": 4}}))
+    run.controller.apply(fleet_of(kept))
     run.go(20)
     run.check_each_runs_once()
     assert [worker.dead for worker in run.cluster.workers] == [False, True, True]
@@ -169,7 +175,7 @@ def test_a_good_model_is_promoted_everywhere() -> None:
     run = begun(rollout={"rule": {"seconds": 20, "frames": 50}})
     run.controller.roll_out("new", ["cam-0"])
     run.go(3)
-    assert sorted(worker.model for worker in run.cluster.workers) == ["new", "none", "none"]
+    assert sorted(worker.model for worker in run.cluster.workers) == ["new", "old", "old"]
     with pytest.raises(ConfigurationError, match="new"):
         run.controller.roll_out("newer")
     run.go(25)
@@ -183,7 +189,7 @@ def test_a_bad_model_is_rolled_back(model: str, said: str) -> None:
     run.cluster.bad_models.add(model)
     run.controller.roll_out(model)
     run.go(15)
-    assert {worker.model for worker in run.cluster.workers} == {"none"}
+    assert {worker.model for worker in run.cluster.workers} == {"old"}
     (event,) = [event for event in run.log.since() if event.kind == "rollout-rolled-back"]
     assert said in event.text
 
@@ -212,6 +218,7 @@ def test_whatever_happens_every_stream_runs_once_in_the_end(happenings: list[tup
             worker.cut_off = what == "cut"
         elif what in ("drain", "undrain"):
             run.controller.drain(f"n{which % 2}", what == "drain")  # n2 stays
+            run.cluster.drained = run.controller.drained
         elif what in ("fewer", "more"):
             run.controller.apply(fleet(4 if what == "fewer" else 8, recovery={"flapping": {"losses": 99}}))
         elif what == "controller":
@@ -219,3 +226,114 @@ def test_whatever_happens_every_stream_runs_once_in_the_end(happenings: list[tup
         run.go(which % 5)
     run.go(40)
     run.check_each_runs_once()
+
+
+def test_another_model_in_the_file_is_tried_first_and_one_that_fails_is_wanted_no_more() -> None:
+    rollout = {"rule": {"seconds": 20, "frames": 50}}
+    run = begun(rollout=rollout)
+    run.controller.apply(fleet(model={"name": "new"}, rollout=rollout))
+    run.go(3)
+    assert sorted(worker.model for worker in run.cluster.workers) == ["new", "old", "old"]
+    run.go(40)
+    assert {worker.model for worker in run.cluster.workers} == {"new"}
+    run.cluster.bad_models.add("raises")
+    run.controller.apply(fleet(model={"name": "raises"}, rollout=rollout))
+    run.go(80)
+    assert {worker.model for worker in run.cluster.workers} == {"new"}
+    assert run.controller.fleet.model.name == "new"
+    assert len(run.cluster.workers) == 3, "models are changed without new workers"
+
+
+def test_what_is_applied_while_a_model_is_tried() -> None:
+    run = begun(rollout={"rule": {"seconds": 20, "frames": 50}})
+    run.controller.roll_out("new")
+    run.controller.apply(fleet(4, rollout={"rule": {"seconds": 20, "frames": 50}}))  # fewer streams are no matter
+    with pytest.raises(ConfigurationError, match="rollout of new is not over"):
+        run.controller.apply(fleet(4, model={"name": "newest"}))
+    with pytest.raises(ConfigurationError, match="rollout of new is not over"):
+        run.controller.apply(fleet(4, thresholds={"confidence": 0.9}))
+    assert run.controller.fleet.thresholds.confidence != 0.9
+    run.go(60)
+    run.check_each_runs_once()
+    assert {worker.model for worker in run.cluster.workers if not worker.dead} in ({"new"}, {"old"})
+
+
+def test_what_a_worker_cannot_change_is_changed_by_new_workers_without_a_stream_that_waits() -> None:
+    run = begun()
+    old = list(run.cluster.workers)
+    run.controller.apply(fleet(thresholds={"confidence": 0.9}))
+    for _ in range(80):
+        run.go(STEP)
+        assert all(len(who) == 1 for who in run.cluster.running().values()), "a stream runs twice"
+        missing = {f"cam-{i}" for i in range(12)} - run.cluster.running().keys()
+        assert len(missing) <= 4, "those of one worker are on their way"
+        assert sum(not worker.dead for worker in run.cluster.workers) <= 4, "one worker more, not a second cluster"
+    run.check_each_runs_once()
+    assert all(worker.dead for worker in old)
+    assert sum(not worker.dead for worker in run.cluster.workers) == 3
+
+
+def test_a_worker_whose_model_hangs_is_ended_and_its_streams_run_elsewhere() -> None:
+    run = begun(recovery={"stuck_after": 10})
+    hung = run.cluster.workers[0]
+    hung.hangs_from = run.cluster.now
+    run.go(25)
+    assert hung.dead
+    run.check_each_runs_once()
+    assert any("gave no frame" in event.text for event in run.log.since())
+
+
+def test_a_worker_that_finds_no_room_is_not_waited_for_when_its_streams_are_wanted_no_more() -> None:
+    run = Run(Cluster(nodes=1, room=1), fleet(12))
+    run.go(10)
+    run.controller.apply(fleet(0))
+    run.go(30)
+    assert run.controller.workers == {}
+    assert all(worker.dead for worker in run.cluster.workers)
+
+
+def test_a_worker_that_does_not_start_in_time_is_tried_again() -> None:
+    run = Run(Cluster(nodes=0), fleet(4, recovery={"start_seconds": 20}))
+    run.go(30)
+    assert run.cluster.workers[0].dead
+    assert run.controller.status()["failures"]
+    run.cluster.alive["n0"] = True
+    run.go(20)
+    run.check_each_runs_once()
+
+
+def test_a_drained_node_stays_drained_under_a_new_controller() -> None:
+    run = begun()
+    run.controller.drain("n0")
+    run.cluster.drained = run.controller.drained
+    again = Run(run.cluster, run.controller.fleet)
+    again.go(30)
+    again.check_each_runs_once()
+    assert not any(w.streams for w in run.cluster.workers if w.node == "n0" and not w.dead)
+
+
+def test_a_new_controller_takes_a_tried_model_back() -> None:
+    run = begun()
+    run.controller.roll_out("new")
+    run.go(3)
+    assert "new" in {worker.model for worker in run.cluster.workers}
+    again = Run(run.cluster, run.controller.fleet)
+    again.go(10)
+    assert {worker.model for worker in run.cluster.workers} == {"old"}
+
+
+def test_epochs_go_on_behind_a_worker_that_the_new_controller_cannot_ask() -> None:
+    run = begun()
+    paused = run.cluster.workers[0]
+    paused.cut_off = True
+    again = Run(run.cluster, fleet())
+    again.go(20)
+    again.check_each_runs_once()
+    for name, order in paused.streams.items():
+        assert again.controller.placed[name].epoch > order.epoch
+
+
+def test_a_fleet_without_a_model_has_none_to_roll_out() -> None:
+    run = begun(model={"name": "none"})
+    with pytest.raises(ConfigurationError, match="without a model"):
+        run.controller.roll_out("new")

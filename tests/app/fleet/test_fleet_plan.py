@@ -25,11 +25,21 @@ def test_streams_are_spread_evenly() -> None:
 
 
 def test_a_stream_stays_where_it_is_and_those_of_a_lost_worker_move() -> None:
-    workers = [WorkerView("w1", "n1", 4), WorkerView("w2", "n2", 4, usable=False)]
+    workers = [WorkerView("w1", "n1", 4)]
     placed = {"a": Placement("w1", 1), "b": Placement("w2", 2), "c": Placement("w9", 3)}
     plan = make_plan(["a", "b", "c"], workers, placed, capacity=4)
     assert plan.place == {"b": "w1", "c": "w1"}
     assert set(plan.withdraw) == {("b", "w2"), ("c", "w9")}
+
+
+def test_streams_leave_an_unfit_worker_when_there_is_room_and_one_worker_after_the_other() -> None:
+    unfit = [WorkerView("w1", "n1", 2, fit=False), WorkerView("w2", "n2", 2, fit=False)]
+    placed = {"a": Placement("w1", 1), "b": Placement("w1", 2), "c": Placement("w2", 3), "d": Placement("w2", 4)}
+    assert make_plan("abcd", unfit, placed, capacity=2).workers == 1
+    assert make_plan("abcd", unfit, placed, capacity=2).withdraw == ()
+    plan = make_plan("abcd", [*unfit, WorkerView("w3", "n1", 2)], placed, capacity=2)
+    assert set(plan.withdraw) == {("a", "w1"), ("b", "w1")}
+    assert make_plan("abcd", [*unfit, WorkerView("w3", "n1", 2)], placed, capacity=2, settled=False).withdraw == ()
 
 
 def test_a_stream_that_is_no_longer_wanted_is_withdrawn_and_its_worker_is_surplus() -> None:
@@ -47,20 +57,22 @@ def test_a_stream_that_is_no_longer_wanted_is_withdrawn_and_its_worker_is_surplu
 def test_every_stream_runs_once_or_waits(
     streams: set[str], sizes: list[tuple[int, bool]], where: dict[str, int], capacity: int
 ) -> None:
-    workers = [WorkerView(f"w{i}", f"n{i}", size, usable) for i, (size, usable) in enumerate(sizes)]
+    workers = [WorkerView(f"w{i}", f"n{i}", size, fit) for i, (size, fit) in enumerate(sizes)]
     placed = {stream: Placement(f"w{index}", 1) for stream, index in where.items()}
     plan = make_plan(sorted(streams), workers, placed, capacity)
     after = {stream: place.worker for stream, place in placed.items() if (stream, place.worker) not in plan.withdraw}
     assert not set(after) & set(plan.place), "placed while it still runs elsewhere"
     after |= plan.place
-    assert set(after) | set(plan.waiting) == streams
+    moving = {stream for stream, _ in plan.withdraw} & streams - set(plan.place) - set(plan.waiting)
+    assert len({placed[stream].worker for stream in moving}) <= 1
+    assert set(after) | set(plan.waiting) | moving == streams
     assert not set(after) & set(plan.waiting)
     for worker in workers:
         load = list(after.values()).count(worker.name)
         assert load <= worker.capacity
-        assert worker.usable or not load
+        assert worker.fit or not any(target == worker.name for target in plan.place.values())
     if plan.waiting:
-        assert all(list(after.values()).count(w.name) == w.capacity for w in workers if w.usable)
+        assert all(list(after.values()).count(w.name) == w.capacity for w in workers if w.fit)
 
 
 def test_a_flapping_node_is_left_alone_for_a_while() -> None:

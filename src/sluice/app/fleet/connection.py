@@ -16,7 +16,6 @@ from sluice.errors import ConfigurationError, SluiceError
 
 _ANSWER = 30.0  # seconds that the host may take
 _REACH = 5.0  # seconds for a connection to the head
-_KEY = "sluice/fleet/{}"
 
 
 def read_fleet(path: Path, environment: Mapping[str, str] | None = None) -> Fleet:
@@ -150,6 +149,7 @@ def host_of(fleet: str, *, create: bool = False) -> Any:
     import ray
 
     from sluice.app.fleet.host import Host
+    from sluice.app.fleet.keeping import Store
     from sluice.app.fleet.ray_cluster import NAMESPACE
 
     name = f"{fleet}.host"
@@ -162,27 +162,7 @@ def host_of(fleet: str, *, create: bool = False) -> Any:
             ) from None
     options = {"name": name, "namespace": NAMESPACE, "lifetime": "detached", "get_if_exists": True}
     actor = ray.remote(Host).options(max_restarts=-1, num_cpus=0, max_concurrency=8, **options)
-    return actor.remote(fleet, keep_in_cluster, _Kept(fleet))
-
-
-def keep_in_cluster(fleet: Fleet) -> None:
-    """Keep what is wanted in Ray's own store, which outlives actors and, where it has a disk, the head."""
-    from ray.experimental.internal_kv import _internal_kv_put
-
-    _internal_kv_put(_KEY.format(fleet.name), fleet.model_dump_json(), overwrite=True)
-
-
-class _Kept:
-    """Reads what `keep_in_cluster` has kept of a fleet."""
-
-    def __init__(self, fleet: str) -> None:
-        self._fleet = fleet
-
-    def __call__(self) -> Fleet | None:
-        from ray.experimental.internal_kv import _internal_kv_get
-
-        text = _internal_kv_get(_KEY.format(self._fleet))
-        return None if text is None else Fleet.model_validate_json(text)
+    return actor.remote(fleet, Store(fleet))
 
 
 def ask(call: Any) -> Any:

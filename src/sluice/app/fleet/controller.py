@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 from sluice.app.fleet.cluster import Cluster, WorkerLostError
 from sluice.app.fleet.known import Known
 from sluice.app.fleet.nodes import NodeHealth
 from sluice.app.fleet.orders import Report, StreamOrder, WorkerOrder
-from sluice.app.fleet.plan import Placement, WorkerView, make_plan
+from sluice.app.fleet.plan import Placement, WorkerView, by_worker, make_plan
 from sluice.app.fleet.rollout import Verdict
-from sluice.app.fleet.schema import Fleet
+from sluice.app.fleet.schema import Fleet, FleetStream
+from sluice.app.fleet.status import fleet_status
 from sluice.app.fleet.trial import Trial
 from sluice.app.streams.events import EventLog
 from sluice.errors import ConfigurationError
@@ -24,7 +25,16 @@ _LONGEST_PAUSE = 60.0  # seconds between two attempts to start workers that fail
 class Controller:
     """The fleet's one mind. It's driven by `step`, which never waits; one thread at a time may call."""
 
-    def __init__(self, fleet: Fleet, cluster: Cluster, clock: Callable[[], float], log: EventLog) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        cluster: Cluster,
+        clock: Callable[[], float],
+        log: EventLog,
+        *,
+        first_epoch: int = 1,
+        drained: Collection[str] = (),
+    ) -> None:
         """Take over a cluster: workers that run already go on with their streams.
 
         Args:
@@ -32,41 +42,77 @@ class Controller:
             cluster: where.
             clock: seconds that only grow.
             log: what happens is noted there.
+            first_epoch: higher than any of an earlier controller, also of workers that cannot be asked now.
+            drained: ids of nodes that are not to be used.
         """
-        self._fleet = fleet
         self._cluster = cluster
         self._clock = clock
         self.log = log
-        self._model = fleet.model.name
+        self._want(fleet)
         self._workers: dict[str, Known] = {}
         self._placed: dict[str, Placement] = {}
         self._failed_starts = 0
         self._start_after = 0.0
         self._leaving: dict[str, str] = {}  # streams that a worker still has to let go of, before they go elsewhere
         self._trial: Trial | None = None
-        self._epochs = itertools.count(1)
+        self._epochs = itertools.count(first_epoch)
+        self._names = f"{fleet.name}-{first_epoch}"  # no two controllers give a worker the same name
         self._numbers = itertools.count(1)
         self._health = NodeHealth(fleet.recovery.flapping, clock)
+        for node in drained:
+            self._health.drain(node)
         self._waiting: tuple[str, ...] = ()
         self._failures: dict[str, str] = {}
         for name, handle in cluster.find_workers().items():
-            self._workers[name] = Known(name, handle, self._model, clock(), starting=handle.started())
+            known = Known(name, handle, fleet.model.name, clock(), fleet.workers.streams, starting=handle.started())
+            self._workers[name] = known
         self._adopting = set(self._workers)
         self._adopted_by = clock() + fleet.recovery.lost_after
 
     # What people ask for
 
+    @property
+    def fleet(self) -> Fleet:
+        """What is wanted, with the model that is in force: not one that is only being tried."""
+        return self._fleet
+
+    @property
+    def drained(self) -> frozenset[str]:
+        """The nodes that are drained."""
+        return self._health.drained
+
     def apply(self, fleet: Fleet) -> None:
-        """Want something else from now on; streams that stay as they are go on untouched."""
-        changed = {s.name for s in self._fleet.streams} ^ {s.name for s in fleet.streams}
-        before = {s.name: s for s in self._fleet.streams}
-        changed |= {s.name for s in fleet.streams if s.name in before and before[s.name] != s}
-        for stream in fleet.streams:  # one with another source or policy is placed anew, with a new epoch
-            if stream.name in before and before[stream.name] != stream and stream.name in self._placed:
-                self._place(stream.name, self._placed[stream.name].worker)
-        self._fleet = fleet
-        self._model = fleet.model.name
-        self.log.add("fleet-applied", None, f"{len(fleet.streams)} streams are wanted", changed=sorted(changed))
+        """Want something else from now on; streams that stay as they are go on untouched.
+
+        Another model is tried first, as by `roll_out`. What a worker cannot change while it runs is changed by new
+        workers that take the place of the old ones.
+
+        Raises:
+            ConfigurationError: a rollout is on its way, and this would change the model or the workers' pipelines.
+        """
+        changed = fleet.changed_since(self._fleet)
+        running, model = self._fleet.model.name, fleet.model.name
+        remade = fleet.made() != self._made
+        if self._trial is not None and (remade or model not in (running, self._trial.model)):
+            raise ConfigurationError(
+                f"the rollout of {self._trial.model} is not over yet; change the model, or what workers are made of, "
+                "when sluice fleet logs tells its end"
+            )
+        tried = model != running and not remade and self._trial is None and bool(self._reports())
+        self._want(fleet.with_model(running) if tried or self._trial is not None else fleet)
+        for name in self._placed.keys() & changed:
+            self._place(name, self._placed[name].worker)  # anew, with a new epoch, unless it is wanted no more
+        self.log.add("fleet-applied", None, f"{len(fleet.streams)} streams are wanted", changed=changed)
+        if tried:
+            self._try(model, [stream for stream in fleet.rollout.canary if stream in self._placed])
+
+    def end(self) -> None:
+        """Want nothing any more, also no rollout."""
+        self._trial = None
+        self.apply(Fleet(name=self._fleet.name, recovery=self._fleet.recovery))
+
+    def _want(self, fleet: Fleet) -> None:
+        self._fleet, self._made = fleet, fleet.made()
 
     def drain(self, node: str, drained: bool = True) -> None:
         """Use a node no more, or again; its streams move.
@@ -94,23 +140,34 @@ class Controller:
         """
         if self._trial is not None:
             raise ConfigurationError(f"the rollout of {self._trial.model} is not over yet")
+        if "none" in (model, self._fleet.model.name):
+            raise ConfigurationError(
+                "a rollout changes one model for another; a fleet without a model has none to change"
+            )
         streams = tuple(canary) or self._fleet.rollout.canary
         unplaced = [stream for stream in streams if stream not in self._placed]
         if unplaced:
             raise ConfigurationError(f"no worker runs the stream(s) {', '.join(unplaced)}")
-        up = sorted(name for name, known in self._workers.items() if known.up)
-        workers = {self._placed[stream].worker for stream in streams} or set(up[:1])
+        self._try(model, streams)
+
+    def _try(self, model: str, streams: Sequence[str]) -> None:
+        reports = self._reports()
+        workers = {self._placed[stream].worker for stream in streams} & reports.keys() or set(sorted(reports)[:1])
         if not workers:
             raise ConfigurationError("no worker runs yet")
-        self._trial = Trial(model, self._model, workers, self._fleet.rollout.rule, self._clock())
-        self._trial.begin(self._reports())
+        self._trial = Trial(model, self._fleet.model.name, workers, self._fleet.rollout.rule, self._clock())
+        self._trial.begin(reports)
         self.log.add("rollout-begun", None, f"{model} on {', '.join(sorted(workers))}", model=model)
-        self._give_model(model, workers)
 
-    def _give_model(self, model: str, workers: Iterable[str]) -> None:
-        for name in workers:
-            if name in self._workers and self._workers[name].up:
-                self._workers[name].handle.swap_model(model)
+    def _give_model(self, known: Known, now: float) -> None:
+        """Have a worker change its model, where it runs or loads another than it shall."""
+        trial = self._trial
+        wanted = trial.model if trial is not None and known.name in trial.canaries else self._fleet.model.name
+        if self._is_fresh(known) and known.lacks_model(wanted, now):
+            known.handle.swap_model(wanted)
+
+    def _is_fresh(self, known: Known) -> bool:
+        return known.made in ("", self._made)
 
     def _reports(self) -> dict[str, Report]:
         """The last report of every worker that is up."""
@@ -125,11 +182,9 @@ class Controller:
             return
         self._trial = None
         if verdict == Verdict.PROMOTE:
-            self._model = trial.model
-            self._give_model(trial.model, self._workers.keys() - trial.canaries)
+            self._want(self._fleet.with_model(trial.model))
             self.log.add("rollout-promoted", None, f"{trial.model}: {reason}", model=trial.model)
         else:
-            self._give_model(trial.old, trial.canaries)
             self.log.add("rollout-rolled-back", None, f"{trial.model}: {reason}", model=trial.model, reason=reason)
 
     @property
@@ -153,8 +208,10 @@ class Controller:
         self._judge(now)
         if not self._adopting or now > self._adopted_by:
             self._rearrange(now)
+        wanted = by_worker(self._placed)
+        by_name = {stream.name: stream for stream in self._fleet.streams}
         for known in self._workers.values():
-            self._ask(known, now)
+            self._ask(known, now, wanted.get(known.name, {}), by_name)
 
     def _hear(self, known: Known, now: float) -> None:
         if known.starting is not None and known.starting.done():
@@ -164,7 +221,7 @@ class Controller:
             try:
                 self._take_report(known, cast(Report, call.result()), now)
             except WorkerLostError as error:
-                self._lose(known, str(error))
+                self._lose(known, str(error), dead=True)
             except Exception as error:
                 self.log.add("worker-complained", None, f"{known.name}: {error}", worker=known.name)
         if known.syncing is not None and known.syncing.done():
@@ -172,6 +229,10 @@ class Controller:
         if known.starting is not None and known.name in self._adopting and now > self._adopted_by:
             known.starting = None
             self._lose(known, "it did not answer the new controller")
+        elif known.starting is not None and now - known.asked > self._fleet.recovery.start_seconds:
+            known.handle.kill()
+            reason = f"no node had room, or its model was not loaded, for {self._fleet.recovery.start_seconds:g} s"
+            self._fail(known, reason, now)
         late = known.heard and now - known.heard > self._fleet.recovery.lost_after
         if late and not known.lost and known.stopping is None and known.starting is None:
             self._lose(known, f"no answer for {now - known.heard:.0f} s")
@@ -182,14 +243,19 @@ class Controller:
         try:
             known.node = str(call.result())
         except Exception as error:
-            self._failures[known.name] = str(error)
-            self._start_after = now + min(_LONGEST_PAUSE, 2.0**self._failed_starts)
-            self._failed_starts += 1
-            del self._workers[known.name]
-            self.log.add("worker-failed", None, f"{known.name} could not start: {error}", worker=known.name)
+            self._fail(known, str(error), now)
             return
         known.heard, self._failed_starts = now, 0
         self.log.add("worker-started", None, f"{known.name} runs on {known.node}", worker=known.name, node=known.node)
+
+    def _fail(self, known: Known, reason: str, now: float) -> None:
+        """Give up a worker that could not start, and wait before another is tried."""
+        self._failures[known.name] = reason
+        self._start_after = now + min(_LONGEST_PAUSE, 2.0**self._failed_starts)
+        self._failed_starts += 1
+        self._forget(known.name)
+        del self._workers[known.name]
+        self.log.add("worker-failed", None, f"{known.name} could not start: {reason}", worker=known.name)
 
     def _hear_synced(self, known: Known) -> None:
         assert known.syncing is not None
@@ -197,11 +263,12 @@ class Controller:
         try:
             refused = cast(dict[str, str], call.result())
         except WorkerLostError as error:
-            self._lose(known, str(error))
+            self._lose(known, str(error), dead=True)
         except Exception as error:
             self.log.add("worker-complained", None, f"{known.name}: {error}", worker=known.name)
             known.told = {}
         else:
+            known.refused = refused
             for stream, reason in refused.items():
                 self.log.add("stream-refused", stream, reason, worker=known.name)
 
@@ -218,22 +285,26 @@ class Controller:
         if known.name in self._adopting:
             self._adopting.discard(known.name)
             self._adopt(report)
+        known.made = report.made
         if report.failure:
-            self._lose(known, report.failure)
+            self._lose(known, report.failure, dead=True)
+        elif known.is_stuck(now, self._fleet.recovery.stuck_after):
+            self._lose(known, f"its streams play, and gave no frame for {now - known.moved[1]:.0f} s", dead=True)
 
     def _adopt(self, report: Report) -> None:
         """Take over the streams of a worker of an earlier controller; of two that run the same, the newer counts."""
+        self._workers[report.worker].told = dict(report.epochs)
         for stream, epoch in report.epochs.items():
-            self._skip_epochs(epoch)
+            self._epochs = itertools.count(max(next(self._epochs), epoch + 1))
             if stream not in self._placed or self._placed[stream].epoch < epoch:
                 self._placed[stream] = Placement(report.worker, epoch)
 
-    def _skip_epochs(self, seen: int) -> None:
-        following = next(self._epochs)
-        self._epochs = itertools.count(max(following, seen + 1))
+    def _lose(self, known: Known, reason: str, dead: bool = False) -> None:
+        """Give a worker up; if it still runs, it goes on with old epochs until it is heard of again.
 
-    def _lose(self, known: Known, reason: str) -> None:
-        """Give a worker up; if it still runs, it goes on with old epochs until it is heard of again."""
+        One that is `dead`, or as good as that, is ended and never heard of again.
+        """
+        known.dead = known.dead or dead
         if known.lost:
             return
         known.lost = True
@@ -255,7 +326,7 @@ class Controller:
         for known in list(self._workers.values()):
             ended = known.stopping is not None and (known.stopping.done() or now > known.stop_by)
             gone = known.lost and known.node and known.node not in alive
-            if ended or gone:
+            if ended or gone or known.dead:
                 known.handle.kill()
                 self._forget(known.name)
                 del self._workers[known.name]
@@ -265,14 +336,10 @@ class Controller:
     def _rearrange(self, now: float) -> None:
         """Place streams, ask for workers, end those without streams."""
         fleet = self._fleet
-        views = [
-            WorkerView(w.name, w.node, fleet.workers.streams, w.up and self._health.usable(w.node))
-            for w in self._workers.values()
-            if w.up
-        ]
-        starting = sum(1 for w in self._workers.values() if w.starting is not None)
+        views = [self._view(known) for known in self._workers.values() if known.up]
+        starting = [known for known in self._workers.values() if known.starting is not None]
         streams = [s.name for s in fleet.streams if s.name not in self._leaving]
-        plan = make_plan(streams, views, self._placed, fleet.workers.streams, starting)
+        plan = make_plan(streams, views, self._placed, fleet.workers.streams, len(starting), settled=not self._leaving)
         for stream, worker in plan.withdraw:
             self._placed.pop(stream, None)
             if worker in self._workers and self._workers[worker].up:
@@ -281,84 +348,60 @@ class Controller:
             if stream not in self._leaving:
                 self._place(stream, worker)
         self._waiting = plan.waiting
-        room = fleet.workers.most - len(self._workers)
-        for _ in range(min(plan.workers, max(0, room)) if now >= self._start_after else 0):
-            self._start_worker(now)
         for name in plan.surplus if not self._leaving else ():  # what is leaving may come here
             known = self._workers[name]
             known.stopping, known.stop_by = known.handle.stop(), now + _STOPPING_SECONDS
             self.log.add("worker-stopped", None, f"{name} has no streams left", worker=name)
+        room = fleet.workers.most - len(self._workers)
+        # One that only replaces another is started once those replaced before have given their resources back.
+        replacing = self._leaving or any(w.stopping for w in self._workers.values())
+        held_up = now < self._start_after or (replacing and not plan.waiting)
+        for _ in range(0 if held_up else min(plan.workers, max(0, room))):
+            self._start_worker(now)
+        for known in starting[plan.workers :] if plan.workers < 0 and not self._leaving else ():
+            known.handle.kill()
+            del self._workers[known.name]
+            self.log.add("worker-stopped", None, f"{known.name} is not needed any more", worker=known.name)
+
+    def _view(self, known: Known) -> WorkerView:
+        fresh = self._is_fresh(known)
+        capacity = self._fleet.workers.streams if fresh else max(known.capacity, self._fleet.workers.streams)
+        return WorkerView(known.name, known.node, capacity, fresh and self._health.usable(known.node))
 
     def _place(self, stream: str, worker: str) -> None:
         self._placed[stream] = Placement(worker, next(self._epochs))
 
     def _start_worker(self, now: float) -> None:
         fleet = self._fleet
-        name = f"{fleet.name}-{int(now)}-{next(self._numbers)}"
-        order = WorkerOrder(name, self._model, fleet.pipeline_options(name), fleet.recovery.orphan_seconds)
+        name = f"{self._names}-{next(self._numbers)}"
+        options = fleet.pipeline_options(name)
+        order = WorkerOrder(name, fleet.model.name, options, fleet.recovery.orphan_seconds, self._made)
         avoid = [node.id for node in self._cluster.nodes() if not self._health.usable(node.id)]
         handle = self._cluster.start_worker(order, fleet.workers.resources, avoid)
-        self._workers[name] = Known(name, handle, self._model, now, starting=handle.started())
+        known = Known(name, handle, fleet.model.name, now, fleet.workers.streams, starting=handle.started())
+        self._workers[name], known.made = known, self._made
         self.log.add("worker-asked-for", None, name, worker=name)
 
-    def _ask(self, known: Known, now: float) -> None:
-        """Ask a worker how it is, and tell it its streams where they changed."""
+    def _ask(self, known: Known, now: float, epochs: dict[str, int], streams: Mapping[str, FleetStream]) -> None:
+        """Ask a worker how it is, and tell it its streams and its model where they changed."""
         if known.starting is not None or known.stopping is not None:
             return
-        if known.reporting is None and (known.lost or now - known.asked >= self._fleet.recovery.heartbeat):
+        if known.reporting is None and now - known.asked >= self._fleet.recovery.heartbeat:
             known.reporting, known.asked = known.handle.report(known.last_event), now
         if known.lost or known.syncing is not None:
             return
-        orders = self._orders(known.name)
-        told = {order.name: order.epoch for order in orders}
-        if told != known.told:
-            known.syncing, known.told = known.handle.sync(orders), told
-
-    def _orders(self, worker: str) -> list[StreamOrder]:
-        by_name = {stream.name: stream for stream in self._fleet.streams}
-        return [
-            StreamOrder(name, by_name[name].source, by_name[name].policy, place.epoch)
-            for name, place in self._placed.items()
-            if place.worker == worker and name in by_name
-        ]
+        if epochs != known.told:
+            orders = [
+                StreamOrder(name, streams[name].source, streams[name].policy, epoch)
+                for name, epoch in epochs.items()
+                if name in streams
+            ]
+            known.syncing, known.told = known.handle.sync(orders), epochs
+        self._give_model(known, now)
 
     def status(self) -> dict[str, Any]:
         """Return how the fleet is, as JSON takes it; without credentials."""
-        streams = {s.name: s for w in self._workers.values() if w.report for s in w.report.streams}
-        return {
-            "name": self._fleet.name,
-            "model": self._model,
-            "streams": [self._stream_status(s.name, streams) for s in self._fleet.streams],
-            "workers": [self._worker_status(w) for w in self._workers.values()],
-            "nodes": [
-                {"id": n.id, "name": n.name, "alive": n.alive, "drained": n.id in self._health.drained,
-                 "quarantined": round(self._health.quarantined(n.id), 1)}
-                for n in self._cluster.nodes()
-            ],
-            "failures": dict(itertools.islice(reversed(self._failures.items()), 20)),
-        }  # fmt: skip
-
-    def _stream_status(self, name: str, known: Mapping[str, Any]) -> dict[str, Any]:
-        place, seen = self._placed.get(name), known.get(name)
-        return {
-            "name": name,
-            "worker": place.worker if place else None,
-            "epoch": place.epoch if place else None,
-            "state": "waiting" if place is None else str(seen.state) if seen else "placed",
-            "fps": seen.fps if seen else 0.0,
-            "frames_out": seen.frames_out if seen else 0,
-            "reason": seen.reason if seen else "",
-        }
-
-    def _worker_status(self, known: Known) -> dict[str, Any]:
-        state = "starting" if known.starting else "lost" if known.lost else "stopping" if known.stopping else "up"
-        report = known.report
-        return {
-            "name": known.name,
-            "node": known.node,
-            "state": state,
-            "model": report.counts.model if report else known.model,
-            "streams": sorted(report.epochs) if report else [],
-            "frames": report.counts.frames if report else 0,
-            "errors": report.counts.errors if report else 0,
-        }
+        failures = dict(itertools.islice(reversed(self._failures.items()), 20))
+        return fleet_status(
+            self._fleet, self._placed, self._workers, self._cluster.nodes(), self._health, failures, self._trial
+        )

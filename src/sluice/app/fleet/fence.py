@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+_EPOCHS = 20  # bits: about a million placements before the generation's second is used up
+
 
 class Fence:
     """Lets the messages of each stream's newest placement pass."""
@@ -35,3 +37,19 @@ class Fence:
             return False
         self._epochs[name] = epoch
         return True
+
+
+def next_generation(kept: int, now: float) -> int:
+    """Return the number of a new controller, higher than those before it.
+
+    Args:
+        kept: the number of the last one, 0 if that is not known.
+        now: seconds since 1970. They serve where what was kept is lost with the cluster; where it is there, a clock
+            that goes wrong does no harm.
+    """
+    return max(kept + 1, int(now))
+
+
+def first_epoch(generation: int) -> int:
+    """Return the first epoch of a controller; below 2**53, which is what every reader of JSON can tell apart."""
+    return generation << _EPOCHS

@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from sluice.app.fleet.controller import Controller
-from sluice.app.fleet.ray_cluster import RayCluster
+from sluice.app.fleet.fence import first_epoch, next_generation
+from sluice.app.fleet.keeping import Kept, Store
+from sluice.app.fleet.ray_cluster import RayCluster, in_background
 from sluice.app.fleet.schema import Fleet
 from sluice.app.streams.events import EventLog
 
@@ -22,32 +24,43 @@ T = TypeVar("T")
 class Host:
     """Keeps one fleet for as long as the cluster lives; a Ray actor that is restarted where it is lost."""
 
-    def __init__(self, fleet: str, keep: Callable[[Fleet], None], kept: Callable[[], Fleet | None]) -> None:
+    def __init__(self, fleet: str, store: Store) -> None:
         """Take the fleet over that was kept, if there is one.
 
         Args:
             fleet: its name.
-            keep: keeps what is wanted beyond this process.
-            kept: what was kept.
+            store: where what is wanted is kept beyond this process.
         """
         self._name = fleet
-        self._keep = keep
+        self._store = store
         self._log = EventLog(time.time)
         self._cluster = RayCluster(fleet)
-        self._changing = threading.Lock()
+        self._changing, self._keeping = threading.Lock(), threading.Lock()
         self._over = threading.Event()
-        self._controller = Controller(kept() or Fleet(name=fleet), self._cluster, time.monotonic, self._log)
+        found = store.read() or Kept(Fleet(name=fleet))
+        self._generation = next_generation(found.generation, time.time())
+        self._controller = Controller(
+            found.fleet,
+            self._cluster,
+            time.monotonic,
+            self._log,
+            first_epoch=first_epoch(self._generation),
+            drained=found.drained,
+        )
+        self._kept: Kept | None = None
+        self._keep()
         self._thread = threading.Thread(target=self._run, name="sluice-fleet", daemon=True)
         self._thread.start()
 
     def apply(self, fleet: Fleet) -> None:
-        """Want this from now on."""
-        self._keep(fleet)
+        """Want this from now on. Raises ConfigurationError as `Controller.apply`."""
         self._with(lambda controller: controller.apply(fleet))
+        self._keep()
 
     def drain(self, node: str, drained: bool = True) -> None:
         """Use a node no more, or again. Raises ConfigurationError for an unknown one."""
         self._with(lambda controller: controller.drain(node, drained))
+        self._keep()
 
     def roll_out(self, model: str, canary: Sequence[str] = ()) -> None:
         """Try a model. Raises ConfigurationError as `Controller.roll_out`."""
@@ -65,17 +78,31 @@ class Host:
         ]
 
     def end(self) -> None:
-        """Stop every worker; waits some seconds for them."""
-        self.apply(Fleet(name=self._name))
+        """Stop every worker, and forget the fleet; waits some seconds for them."""
+        self._with(lambda controller: controller.end())
         deadline = time.monotonic() + _ENDING
         while self.status()["workers"] and time.monotonic() < deadline:
             time.sleep(_STEP)
         self._over.set()
         self._cluster.close()
+        for handle in self._cluster.find_workers().values():
+            handle.kill()
+        self._store.forget(self._generation)
 
     def _with(self, work: Callable[[Controller], T]) -> T:
         with self._changing:
             return work(self._controller)
+
+    def _now(self) -> Kept:
+        return self._with(lambda controller: Kept(controller.fleet, tuple(controller.drained), self._generation))
+
+    def _keep(self) -> None:
+        """Keep what is wanted now; waits while Ray's head is away."""
+        with self._keeping:
+            now = self._now()
+            if not self._over.is_set() and now != self._kept:
+                self._store.write(now)
+                self._kept = now
 
     def _run(self) -> None:
         while not self._over.wait(_STEP):
@@ -83,3 +110,5 @@ class Host:
                 self._with(lambda controller: controller.step())
             except Exception:
                 _log.exception("the fleet %s: a step failed", self._name)
+            if not self._keeping.locked() and self._now() != self._kept:  # a model was promoted
+                in_background(self._keep)

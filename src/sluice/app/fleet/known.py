@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from sluice.app.fleet.cluster import Call, Handle
 from sluice.app.fleet.orders import Report
+from sluice.app.streams.states import StreamState
+
+_AGAIN = 60.0  # seconds between two attempts to have a worker change to the model that it shall run
 
 
 @dataclass
@@ -16,7 +19,8 @@ class Known:
         name: the worker's.
         handle: how it is spoken to.
         model: the model it was started with.
-        asked: when it was last asked how it is.
+        asked: when it was last asked how it is, or to start.
+        capacity: most streams of it, when it was asked for.
         node: id of its node, "" before that is known.
         starting: the call that ends when it has started; None afterwards.
         reporting: the question how it is, while it is on its way.
@@ -24,16 +28,22 @@ class Known:
         stopping: the order to stop, None before.
         stop_by: when it is ended if it has not stopped.
         heard: when it last answered, 0 before.
-        lost: whether it was given up; it may come back.
+        lost: whether it was given up; it may come back, unless it is dead.
+        dead: whether its process has ended, or is to be ended.
         report: its last answer.
         last_event: number of the last of its events that were read.
         told: the streams that it was last told of, with their epochs.
+        made: how it was made; see `WorkerOrder`.
+        refused: why it could not add streams, by name.
+        given: the model that it was last told to change to, and when.
+        moved: how many frames had left its streams when that number last changed, and when that was.
     """
 
     name: str
     handle: Handle
     model: str
     asked: float
+    capacity: int
     node: str = ""
     starting: Call | None = None
     reporting: Call | None = None
@@ -42,11 +52,37 @@ class Known:
     stop_by: float = 0.0
     heard: float = 0.0
     lost: bool = False
+    dead: bool = False
     report: Report | None = None
     last_event: int = 0
     told: dict[str, int] = field(default_factory=dict)
+    made: str = ""
+    refused: dict[str, str] = field(default_factory=dict)
+    given: tuple[str, float] = ("", 0.0)
+    moved: tuple[int, float] = (-1, 0.0)
 
     @property
     def up(self) -> bool:
         """Whether streams may be placed on it."""
         return self.starting is None and not self.lost and self.stopping is None
+
+    def lacks_model(self, wanted: str, now: float) -> bool:
+        """Whether it is to be told to change to a model: it neither runs nor loads it, or loads another."""
+        if self.report is None:
+            return False
+        counts, (given, when) = self.report.counts, self.given
+        settled = given in ("", wanted) or bool(counts.refusal)  # it does not load another one
+        if counts.model == wanted and settled:
+            return False
+        if given == wanted and now - when < _AGAIN:
+            return False
+        self.given = (wanted, now)
+        return True
+
+    def is_stuck(self, now: float, after: float) -> bool:
+        """Whether its streams play and none has given a frame for so many seconds, by its last report."""
+        streams = self.report.streams if self.report is not None else ()
+        frames = sum(stream.frames_out for stream in streams)
+        if frames != self.moved[0] or not any(stream.state == StreamState.PLAYING for stream in streams):
+            self.moved = (frames, now)
+        return now - self.moved[1] > after

@@ -38,12 +38,14 @@ class WorkerOrder:
         model: the model's name, "none" for none.
         options: other arguments of `sluice.Pipeline`.
         orphan_seconds: so long a worker that hears nothing of the controller goes on with its streams.
+        made: stands for all that a worker cannot change while it runs; equal for workers that are made alike.
     """
 
     name: str
     model: str
     options: Mapping[str, Any] = field(default_factory=dict)
     orphan_seconds: float = 600.0
+    made: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Report:
         events: what happened since the last report that was asked for.
         last_event: the number to ask from next time.
         failure: why its pipeline ended, "" while it runs.
+        made: as its order said.
     """
 
     worker: str
@@ -71,3 +74,4 @@ class Report:
     events: tuple[Event, ...] = ()
     last_event: int = 0
     failure: str = ""
+    made: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -14,14 +15,14 @@ class WorkerView:
         name: the worker's own, never used again for another.
         node: the node it runs on; "" before that is known.
         capacity: most streams it takes.
-        usable: whether streams may be placed on it and stay there; False for one that is lost, or on a node that is
-            being drained or is quarantined.
+        fit: whether it was made as the fleet's file says now, and is on a node that may be used. Streams stay on one
+            that is not until there is room for them on one that is.
     """
 
     name: str
     node: str
     capacity: int
-    usable: bool = True
+    fit: bool = True
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class Plan:
     Attributes:
         place: streams that get a place, by name, and the worker of each.
         withdraw: streams that leave a worker that may still run them.
-        workers: how many more workers are wanted for the streams that found no room.
+        workers: how many more workers are wanted; below 0, so many of those that start are not wanted any more.
         waiting: streams that have no place for now.
-        surplus: usable workers that no stream is left for.
+        surplus: workers that no stream is left for.
     """
 
     place: Mapping[str, str] = field(default_factory=dict)
@@ -57,44 +58,81 @@ def make_plan(
     placed: Mapping[str, Placement],
     capacity: int,
     starting: int = 0,
+    settled: bool = True,
 ) -> Plan:
     """Say what is to be changed so that every stream runs once; a stream that has a good place keeps it.
 
     Args:
         streams: the names of all streams that shall run.
-        workers: the workers there are.
+        workers: those that can be reached.
         placed: where streams are now.
         capacity: most streams of a worker that is still to be made.
         starting: workers that were asked for and are not there yet.
+        settled: whether no stream is on its way from one worker to another; while one is, no other leaves a worker that
+            is not fit, since the room it would go to may be taken.
     """
-    wanted = list(dict.fromkeys(streams))
-    usable = {worker.name: worker for worker in workers if worker.usable}
-    keeps = {stream: placed[stream].worker for stream in wanted if stream in placed and placed[stream].worker in usable}
-    loads = dict.fromkeys(usable, 0)
-    place: dict[str, str] = {}
-    withdraw = [(stream, where.worker) for stream, where in placed.items() if keeps.get(stream) != where.worker]
-    for stream, worker in list(keeps.items()):
-        if loads[worker] < usable[worker].capacity:
-            loads[worker] += 1
-        else:  # the worker was declared smaller meanwhile
-            del keeps[stream]
-            withdraw.append((stream, worker))
-    waiting = []
+    wanted = dict.fromkeys(streams)
+    known = {worker.name: worker for worker in workers}
+    loads = dict.fromkeys(known, 0)
+    keeps: dict[str, str] = {}
+    withdraw = []
+    for stream, where in placed.items():
+        name = where.worker
+        # One that was declared smaller meanwhile gives up what is too much.
+        if stream in wanted and name in known and loads[name] < known[name].capacity:
+            keeps[stream] = name
+            loads[name] += 1
+        else:
+            withdraw.append((stream, name))
+    room = _Room(known.values(), loads)
+    place, waiting = {}, []
     for stream in wanted:
         if stream in keeps:
             continue
-        target = _emptiest(usable, loads)
+        target = room.take()
         if target is None:
             waiting.append(stream)
         else:
             place[stream] = target
-            loads[target] += 1
-    more = max(0, -(-len(waiting) // capacity) - starting)
-    surplus = tuple(name for name, load in loads.items() if not load) if not waiting and not starting else ()
-    return Plan(place, tuple(withdraw), more, tuple(waiting), surplus)
+    moving = _of_one_unfit(keeps, known)
+    for stream in moving[: room.free] if settled else ():
+        withdraw.append((stream, keeps[stream]))  # it gets its place once it has left the old one
+    needed = -(-(len(waiting) + len(moving[room.free :])) // capacity)
+    empty = [name for name, load in loads.items() if not load]
+    spare = [name for name in empty if not known[name].fit or not (waiting or moving or starting)]
+    return Plan(place, tuple(withdraw), needed - starting, tuple(waiting), tuple(spare))
 
 
-def _emptiest(usable: Mapping[str, WorkerView], loads: Mapping[str, int]) -> str | None:
-    """The worker with the smallest share of its room taken, that has room left."""
-    free = [name for name, load in loads.items() if load < usable[name].capacity]
-    return min(free, key=lambda name: (loads[name] / usable[name].capacity, name), default=None)
+class _Room:
+    """Gives out places, each on the worker with the smallest share of its room taken."""
+
+    def __init__(self, workers: Iterable[WorkerView], loads: dict[str, int]) -> None:
+        self._loads = loads
+        self._capacities = {worker.name: worker.capacity for worker in workers if worker.fit}
+        self.free = sum(capacity - loads[name] for name, capacity in self._capacities.items())
+        self._heap = [(loads[name] / capacity, name) for name, capacity in self._capacities.items()]
+        heapq.heapify(self._heap)
+
+    def take(self) -> str | None:
+        """Take a place; None where there is none."""
+        if not self.free:
+            return None
+        _, name = self._heap[0]
+        self.free -= 1
+        self._loads[name] += 1
+        heapq.heapreplace(self._heap, (self._loads[name] / self._capacities[name], name))
+        return name
+
+
+def _of_one_unfit(keeps: Mapping[str, str], known: Mapping[str, WorkerView]) -> list[str]:
+    """The streams of one worker that is to be replaced: one after the other, so that no second cluster is needed."""
+    first = min((name for name in set(keeps.values()) if not known[name].fit), default=None)
+    return [stream for stream, name in keeps.items() if name == first]
+
+
+def by_worker(placed: Mapping[str, Placement]) -> dict[str, dict[str, int]]:
+    """Return the epochs of the streams of each worker, by its name and theirs."""
+    found: dict[str, dict[str, int]] = {}
+    for stream, place in placed.items():
+        found.setdefault(place.worker, {})[stream] = place.epoch
+    return found

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 from ray.util.scheduling_strategies import NodeLabelSchedulingStrategy, NotIn
 
 from sluice.app.fleet.cluster import Handle, NodeView, WorkerLostError
 from sluice.app.fleet.orders import StreamOrder, WorkerOrder
 from sluice.app.fleet.schema import Resources
 from sluice.app.fleet.worker import Worker
+from sluice.errors import SluiceError
 
 NAMESPACE = "sluice"
 _REFRESH = 0.5  # seconds between two looks at the nodes
@@ -58,19 +61,48 @@ class RayCall:
             return ray.get(self._reference)
         except RayTaskError as error:
             raise error.cause if isinstance(error.cause, Exception) else error from None
+        except ActorUnavailableError as error:  # it may be back in a moment
+            raise SluiceError(_last_line(str(error))) from error
         except RayActorError as error:
             raise WorkerLostError(_last_line(str(error))) from error
 
 
-class RayHandle:
-    """A worker's actor."""
+class StartCall:
+    """The question whether a worker has started; asked as soon as Ray's head knows of the worker."""
 
-    def __init__(self, actor: Any) -> None:
+    def __init__(self, actor: Future[Any]) -> None:
         self._actor = actor
+        self._call: RayCall | None = None
 
-    def started(self) -> RayCall:
+    def done(self) -> bool:
+        """Whether it was answered, or has failed."""
+        if not self._actor.done():
+            return False
+        if self._actor.exception() is not None:
+            return True
+        if self._call is None:
+            self._call = RayCall(self._actor.result().started.remote())
+        return self._call.done()
+
+    def result(self) -> object:
+        """Return the id of its node; raises why it could not start."""
+        actor = self._actor.result()
+        return (self._call or RayCall(actor.started.remote())).result()
+
+
+class RayHandle:
+    """A worker's actor, which is still to be made at first: that waits for Ray's head."""
+
+    def __init__(self, making: Future[Any]) -> None:
+        self._making = making
+
+    @property
+    def _actor(self) -> Any:
+        return self._making.result()
+
+    def started(self) -> StartCall:
         """Ask whether it has loaded its model; the answer is the id of its node."""
-        return RayCall(self._actor.started.remote())
+        return StartCall(self._making)
 
     def sync(self, orders: Sequence[StreamOrder]) -> RayCall:
         """Have it run exactly these streams."""
@@ -98,7 +130,7 @@ class RayCluster:
 
     def __init__(self, fleet: str) -> None:
         """Look at the cluster for a fleet of that name; its actors' names begin with it."""
-        self._prefix = f"{fleet}-"
+        self._own = re.compile(rf"{re.escape(fleet)}-\d+-\d+")  # a fleet's name may begin as another's
         self._nodes: tuple[NodeView, ...] = read_nodes()
         self._over = threading.Event()
         threading.Thread(target=self._refresh, name="sluice-fleet-nodes", daemon=True).start()
@@ -119,31 +151,38 @@ class RayCluster:
             strategy = NodeLabelSchedulingStrategy(
                 hard={_NODE_LABEL: NotIn(*kept_from)}  # type: ignore[no-untyped-call]
             )
-        actor = (
-            ray.remote(RayWorker)
-            .options(
-                name=order.name,
-                namespace=NAMESPACE,
-                lifetime="detached",
-                max_restarts=0,
-                max_concurrency=_AT_ONCE,
-                num_cpus=resources.cpus,
-                num_gpus=resources.gpus,
-                memory=resources.memory_mb * 2**20 or None,
-                resources={"decoder": resources.decoders} if resources.decoders else None,
-                scheduling_strategy=strategy,
-            )
-            .remote(order)
+        described = ray.remote(RayWorker).options(
+            name=order.name,
+            namespace=NAMESPACE,
+            lifetime="detached",
+            max_restarts=0,
+            max_concurrency=_AT_ONCE,
+            num_cpus=resources.cpus,
+            num_gpus=resources.gpus,
+            memory=resources.memory_mb * 2**20 or None,
+            resources={"decoder": resources.decoders} if resources.decoders else None,
+            scheduling_strategy=strategy,
         )
-        return RayHandle(actor)
+        making: Future[Any] = Future()
+
+        def make() -> None:
+            try:
+                making.set_result(described.remote(order))
+            except Exception as error:
+                making.set_exception(error)
+
+        in_background(make)
+        return RayHandle(making)
 
     def find_workers(self) -> dict[str, Handle]:
         """Return the workers of this fleet that run."""
         found: dict[str, Handle] = {}
         for name in ray.util.list_named_actors():
-            if name.startswith(self._prefix):
+            if self._own.fullmatch(name):
                 with contextlib.suppress(ValueError):  # it ended meanwhile
-                    found[name] = RayHandle(ray.get_actor(name, namespace=NAMESPACE))
+                    known: Future[Any] = Future()
+                    known.set_result(ray.get_actor(name, namespace=NAMESPACE))
+                    found[name] = RayHandle(known)
         return found
 
     def _refresh(self) -> None:

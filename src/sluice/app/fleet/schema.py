@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections import Counter
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, model_validator, with_config
@@ -57,6 +60,10 @@ class Recovery(Strict):
     """Seconds between two questions to each worker."""
     lost_after: Annotated[float, Field(ge=0.5, le=300)] = 6.0
     """Seconds without an answer after which a worker's streams run elsewhere."""
+    start_seconds: Annotated[float, Field(ge=1)] = 900.0
+    """So long a worker may wait for room on a node and load its model, before another is tried."""
+    stuck_after: Annotated[float, Field(ge=5)] = 60.0
+    """Seconds after which a worker that answers, but whose playing streams give no frame, is ended."""
     orphan_seconds: Annotated[float, Field(ge=1)] = 600.0
     """So long a worker that hears nothing goes on with its streams."""
     flapping: FlappingRule = FlappingRule()
@@ -104,10 +111,12 @@ class Fleet(Strict):
 
     @model_validator(mode="after")
     def _distinct(self) -> Fleet:
-        names = [stream.name for stream in self.streams]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        names = Counter(stream.name for stream in self.streams)
+        twice = sorted(name for name, count in names.items() if count > 1)
         if twice:
             raise ValueError(f"streams have names of their own; more than one is called {', '.join(twice)}")
+        if unknown := sorted(set(self.rollout.canary) - set(names)):
+            raise ValueError(f"rollout.canary names streams that are not there: {', '.join(unknown)}")
         return self
 
     def pipeline_options(self, worker: str) -> dict[str, Any]:
@@ -127,3 +136,23 @@ class Fleet(Strict):
             "keep_unconfirmed": self.tracker.keep_unconfirmed,
             "messages": None if self.messages is None else self.messages.replace("{worker}", worker),
         }
+
+    def made(self) -> str:
+        """Return what stands for all that a worker cannot change while it runs; its model is none of that."""
+        fixed = [
+            self.pipeline_options("{worker}"),
+            self.workers.resources.model_dump(),
+            self.recovery.orphan_seconds,
+            self.model.name == "none",  # a pipeline without a model has no element that could take one
+        ]
+        return hashlib.sha256(json.dumps(fixed, default=str, sort_keys=True).encode()).hexdigest()[:16]
+
+    def with_model(self, name: str) -> Fleet:
+        """Return the same with another model."""
+        return self.model_copy(update={"model": self.model.model_copy(update={"name": name})})
+
+    def changed_since(self, before: Fleet) -> list[str]:
+        """Return the names of the streams that came, went or changed."""
+        old = {stream.name: stream for stream in before.streams}
+        new = {stream.name: stream for stream in self.streams}
+        return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))

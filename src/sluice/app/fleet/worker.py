@@ -82,6 +82,7 @@ class Worker:
             events=events,
             last_event=max((event.number for event in events), default=since),
             failure=self._failure,
+            made=self._order.made,
         )
 
     def swap_model(self, model: str) -> None:
