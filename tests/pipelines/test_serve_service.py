@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -175,7 +176,7 @@ def test_fifty_clients_at_once_are_answered(service: ServeProcess) -> None:
 
     def ask() -> None:
         for path in ("/api/streams", "/api/statistics", "/api/streams/ball/snapshot.jpg", "/metrics", "/api/events"):
-            statuses.append(service.status(path))
+            until(lambda path=path: (status := service.status(path)) != 504 and not statuses.append(status), 60)
 
     threads = [threading.Thread(target=ask) for _ in range(50)]
     for thread in threads:
@@ -265,3 +266,33 @@ def test_streams_that_came_and_went_leave_nothing_behind(service: ServeProcess) 
         cycle(number)
     until(lambda: left()[0] <= before[0] + 4 and left()[1] <= before[1] + 4)
     assert sorted(service.streams()) == ["ball", "camera"]
+
+
+def test_numbers_are_sent_to_a_collector_too(folder: Path, environment: dict[str, str]) -> None:
+    bodies: list[tuple[str, str | None, int]] = []
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            length = len(self.rfile.read(int(self.headers["Content-Length"])))
+            bodies.append((self.path, self.headers["x-key"], length))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as collector:
+        threading.Thread(target=collector.serve_forever, daemon=True).start()
+        text = (folder / "sluice.yaml").read_text()
+        endpoint = f"http://127.0.0.1:{collector.server_port}/v1/metrics"
+        text += f"opentelemetry: {{endpoint: '{endpoint}', interval: 1, headers: {{x-key: '${{ENV:CAMERA}}'}}}}\n"
+        (folder / "sluice.yaml").write_text(text)
+        process = ServeProcess(folder / "sluice.yaml", environment)
+        try:
+            until(lambda: len(bodies) > 1)
+        finally:
+            assert process.stop() == 0, process.output
+        collector.shutdown()
+    assert {(path, key) for path, key, _ in bodies} == {("/v1/metrics", "hunter22@door")}
+    assert min(length for _, _, length in bodies) > 100
+    assert "hunter22" not in process.output

@@ -17,7 +17,7 @@ from sluice.app.serve.service import NotReadyError, Service
 
 Result = TypeVar("Result")
 Name = Annotated[str, Path(pattern=NAME_PATTERN, description="A stream's name.")]
-READING, CHANGING = 3.0, 15.0
+READING, CHANGING = 5.0, 15.0
 """Seconds that a request waits for the engine; see `Calls`."""
 _MOST_HEALTH = 16
 

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,15 +22,18 @@ from sluice.app.serve.context import Context
 from sluice.app.serve.gate import Access
 from sluice.app.serve.loading import Loaded, load
 from sluice.app.serve.names import located_model
+from sluice.app.serve.schema import OpenTelemetryEntry
 from sluice.app.serve.server import HttpServer
 from sluice.app.serve.service import Service
 from sluice.app.serve.state import State, StateFile
 from sluice.app.serve.web import make_app
 from sluice.app.vlm import VlmOptions
 from sluice.errors import ConfigurationError, ModelError, SluiceError
+from sluice.metrics.otel import OtelExport
 from sluice.models.loading import load_model
 
 OK, FAILED, WRONG_ARGUMENTS = 0, 1, 2
+_EXPORTING = 3.0  # seconds that a collector which does not answer may hold up the end
 _LOOK = 0.2  # seconds between two looks for a signal
 _log = logging.getLogger(__name__)
 
@@ -87,33 +91,40 @@ class _Running:
         self._ended = threading.Event()
 
     def until(self, signals: _Signals) -> int:
-        """Run until a signal or a failure."""
-        self._http.start()
-        config = self._loaded.config
-        print(f"sluice: {self._http.url}/", file=sys.stderr, flush=True)  # messages may go to the standard output
-        if not is_loopback(config.http.host) and config.http.tls is None:
-            _log.warning("http.tls is not set: the token and the pictures travel where others can read them")
-        service: Service | None = None
-        try:
-            job = self._pipeline.start()
-            threading.Thread(target=self._watch, args=(job.wait,), name="sluice-watch", daemon=True).start()
-            service = Service(self._loaded, self._state, self._pipeline, self._outputs)
-            self._context.metrics = Monitor(self._pipeline, self._outputs).text
-            self._context.service = service
-            service.begin()
+        """Run until a signal or a failure, and return the exit status."""
+        with ExitStack() as ends:  # what began last ends first
+            self._http.start()
+            ends.callback(self._http.stop)
+            self._greet()
+            ends.callback(self._outputs.close)
+            ends.callback(self._pipeline.stop)
+            self._begin(ends)
             while not signals.received and not self._ended.wait(_LOOK):
                 if not self._http.alive:
                     raise SluiceError("the HTTP server has failed; the log says why")
-        finally:
-            if service is not None:
-                service.end()
-            self._pipeline.stop()
-            self._outputs.close()
-            self._http.stop()
         if self._failure is not None and not signals.received:
             print(f"sluice: {self._loaded.secrets.scrub(str(self._failure))}", file=sys.stderr)
             return FAILED
         return OK
+
+    def _greet(self) -> None:
+        print(f"sluice: {self._http.url}/", file=sys.stderr, flush=True)  # messages may go to the standard output
+        http = self._loaded.config.http
+        if not is_loopback(http.host) and http.tls is None:
+            _log.warning("http.tls is not set: the token and the pictures travel where others can read them")
+
+    def _begin(self, ends: ExitStack) -> None:
+        """Start the pipeline, and let requests reach it."""
+        job = self._pipeline.start()
+        threading.Thread(target=self._watch, args=(job.wait,), name="sluice-watch", daemon=True).start()
+        monitor = Monitor(self._pipeline, self._outputs)
+        self._context.metrics = monitor.text
+        if (entry := self._loaded.config.opentelemetry) is not None:
+            ends.callback(_close, _export(monitor, entry))
+        service = Service(self._loaded, self._state, self._pipeline, self._outputs)
+        ends.callback(service.end)
+        self._context.service = service
+        service.begin()
 
     def _watch(self, wait: Callable[[], object]) -> None:
         """Note how the pipeline ended."""
@@ -147,6 +158,19 @@ class _Signals:
         if self.received:
             os._exit(128 + number)
         self.received = number
+
+
+def _export(monitor: Monitor, entry: OpenTelemetryEntry) -> OtelExport:
+    return OtelExport(
+        monitor.metrics, entry.endpoint, interval=entry.interval, headers=entry.headers, resource=entry.resource
+    )
+
+
+def _close(export: OtelExport) -> None:
+    """Export once more, unless the collector does not answer."""
+    closing = threading.Thread(target=export.close, name="sluice-export", daemon=True)
+    closing.start()
+    closing.join(_EXPORTING)
 
 
 def _check_kept(kept: State, state: StateFile) -> None:

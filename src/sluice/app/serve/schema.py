@@ -176,6 +176,19 @@ class Directories(Strict):
     """Directories whose models may be swapped to. Python files there are code that the service executes."""
 
 
+class OpenTelemetryEntry(Strict):
+    """Where the numbers of `/metrics` are sent besides."""
+
+    endpoint: Annotated[str, Field(pattern=r"^https?://")]
+    """Of the collector, such as http://localhost:4318/v1/metrics."""
+    interval: Annotated[float, Field(gt=0)] = 15.0
+    """Seconds between two exports."""
+    headers: dict[str, str] = {}
+    """Of the requests, for a collector that wants a key; by reference: ${ENV:NAME}."""
+    resource: dict[str, str] = {}
+    """Attributes of what is measured, such as the site."""
+
+
 class Config(Strict):
     """A service: its streams, what is done with them, and how it is reached."""
 
@@ -197,6 +210,8 @@ class Config(Strict):
     """What is made of every stream: recordings, clips, HLS, RTSP, pictures. WebRTC is on unless it is null."""
     http: HttpEntry = HttpEntry()
     """Where the API and the page are served, and to whom."""
+    opentelemetry: OpenTelemetryEntry | None = None
+    """Where the numbers of /metrics are sent besides; see docs/observability.md."""
     directories: Directories = Directories()
     """What callers of the API may name."""
     state: Path | None = None

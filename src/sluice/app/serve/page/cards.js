@@ -22,7 +22,7 @@ export class Card {
     this.uri = element("p", { className: "uri" });
     this.reason = element("p", { className: "reason" });
     this.facts = element("p", { className: "facts" });
-    this.spark = element("canvas", { className: "spark", role: "img" });
+    this.spark = element("canvas", { className: "spark", role: "img", ariaLabel: "No numbers yet" });
     this.restart = this.button("Restart", () => actions.restart(name));
     this.widen = this.button("Enlarge", () => this.toggle());
     this.remove = this.button("Remove", () => actions.remove(name));
