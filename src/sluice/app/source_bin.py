@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,8 @@ _THREADS = ("max-threads", "threads")
 # not begin and end together to the frame, and durations are rounded.
 _TOLERANCE_NS = 500 * 1_000_000
 _TOLERANCE_SHARE = 0.05
+# A file whose end has been read gives its first picture within so many seconds, or never.
+_DECODING_BEGINS = 10.0
 
 
 class SourceBin:
@@ -87,6 +90,7 @@ class SourceBin:
         self._decoder = ""
         self._encoded: PadFlow | None = None
         self._demuxed: list[PadFlow] = []
+        self._exhausted: float | None = None
         self._tail = self._build_tail()
         self._queued = PadFlow(self.pad)
         flow.watch(self.pad, retimed=again or source.live or policy.loop)
@@ -138,6 +142,21 @@ class SourceBin:
     def ended_on_request(self) -> bool:
         """Whether the frame limit was reached; what the elements in front of it complain about later is no failure."""
         return self._limit > 0 and self.frames_in >= self._limit
+
+    def give_up_if_empty(self, now: float) -> None:
+        """Fail a file that was read to its end without a stream that can be decoded: decodebin waits for one for ever.
+
+        Args:
+            now: seconds that only grow; called every now and then.
+        """
+        flows = self._demuxed
+        if self.source.live or self._decoded is not None or not flows or not all(flow.read().ended for flow in flows):
+            return
+        if self._exhausted is None:
+            self._exhausted = now
+        elif now - self._exhausted > _DECODING_BEGINS:
+            self._exhausted = math.inf
+            post_error(self.bin, ConfigurationError("it ends before its first picture"))
 
     def fraction(self, frame_limit: int | None) -> float | None:
         """How much of the stream was decoded, 0..1; None where its length is unknown."""

@@ -188,6 +188,8 @@ class Tending:
         if session is not None and counts.ended:
             self._source_ended(stream)
             return
+        if session is not None:
+            session.give_up_if_empty(now)
         self._do(stream, stream.supervisor.look(stream.sight()))
         self._look_for_changes(stream)
 
