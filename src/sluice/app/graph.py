@@ -28,10 +28,11 @@ from sluice.app import handover
 from sluice.app.behind_tracker import BehindTracker
 from sluice.app.collector import Collector
 from sluice.app.frame_queue import FrameQueue
-from sluice.app.gst import add_chain, describe, link_pads, make_element
+from sluice.app.gst import add_chain, link_pads, make_element
 from sluice.app.memory import Trimmer
 from sluice.app.options import MOST_STREAMS_PER_BATCH, Options
 from sluice.app.outputs import Mp4Branch, check_distinct, output_paths
+from sluice.app.places import SOURCE, Place, find
 from sluice.app.source_bin import SourceBin, region_event
 from sluice.app.sources import Source
 from sluice.app.streams.branch import Branch, BranchFactory
@@ -169,7 +170,7 @@ class Graph:
         limit = max(1, self.options.frames - stream.frames_in) if self.options.frames else 0
         session = SourceBin(
             stream.source,
-            f"source_{stream.number}_{self._sessions}",
+            f"{SOURCE}{stream.number}_{self._sessions}",
             stream.number,
             stream.flow,
             stream.policy,
@@ -193,7 +194,10 @@ class Graph:
 
     def set_delivery(self, stream: Stream) -> None:
         """Have frames that wait give way to newer ones, or not, as the stream's policy says."""
-        self._tell_mux(stream, events.delivery(stream.policy.freshest(stream.source.live)))
+        freshest = stream.policy.freshest(stream.source.live)
+        self._tell_mux(stream, events.delivery(freshest))
+        if self.queue is not None:
+            self.queue.hold(stream.number, not freshest)
 
     def close_source(self, stream: Stream) -> None:
         """Close what is open of a stream; the stream stays, without frames, and what was known of its objects ends."""
@@ -274,36 +278,11 @@ class Graph:
         for branch in list(self.branches.values()):
             branch.end()
 
-    def place_of(self, message: Gst.Message, streams: Sequence[Stream]) -> tuple[str, Stream | None] | None:
-        """Return what a message comes from: ("source", stream), ("branch", stream or None for all), or None."""
-        bins: dict[Gst.Element, tuple[str, Stream | None]] = {}
-        for stream in streams:
-            if (session := stream.session) is not None:
-                bins[session.bin] = ("source", stream)
-            if stream.branch is not None:
-                bins[stream.branch.bin] = ("branch", stream)
-        if -1 in self.branches:
-            bins[self.branches[-1].bin] = ("branch", None)
-        element = message.src
-        if element == self._splitter and not self.tiled and (number := _stream_named(message)) is not None:
-            return next((("branch", stream) for stream in streams if stream.number == number), None)
-        while element is not None:
-            if element in bins:
-                return bins[element]
-            if element == self.pipeline:
-                return None
-            element = element.get_parent()
-        # An element that was removed since: the debug text still has its path.
-        names = {f"/GstBin:{bin.get_name()}/": place for bin, place in bins.items()}
-        return next((place for name, place in names.items() if name in describe(message)[1]), None)
-
-    def is_of_closed_source(self, message: Gst.Message) -> bool:
-        """Whether a message comes from a source that is being closed, or was: it's of no interest any more."""
-        element, top = message.src, message.src
-        while element is not None and element != self.pipeline:
-            top, element = element, element.get_parent()
-        name = top.get_name() if top is not None else ""
-        return name.startswith("source_") or "/GstBin:source_" in describe(message)[1]
+    def place_of(self, message: Gst.Message, streams: Sequence[Stream]) -> Place | None:
+        """Return what a message comes from, see `places.find`."""
+        whole = self.branches.get(-1)
+        splitter = None if self.tiled else self._splitter
+        return find(message, streams, pipeline=self.pipeline, splitter=splitter, whole=whole)
 
     def inferred_with_errors(self) -> int:
         """Frames that the model failed on and that were passed on without detections."""
@@ -367,7 +346,7 @@ class Graph:
         """Build what stands behind the last common element."""
         options = self.options
         if options.out is None and self._make_branch is None:
-            sink = make_element("fakesink", sync=False)
+            sink = make_element("fakesink", sync=False, enable_last_sample=False)
             sink.set_property("async", False)
             self.ends.append(sink)
             self.pipeline.add(sink)
@@ -420,13 +399,6 @@ class Graph:
 
 def _bound(work: Callable[[Stream], None], stream: Stream) -> Callable[[], None]:
     return lambda: work(stream)
-
-
-def _stream_named(message: Gst.Message) -> int | None:
-    """Return the stream that the details of an error message name."""
-    details = message.parse_error_details() if message.type == Gst.MessageType.ERROR else None
-    found, stream = details.get_int("stream") if details is not None else (False, 0)
-    return stream if found else None
 
 
 def _count_of(element: Gst.Element, name: str) -> int:

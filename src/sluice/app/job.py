@@ -15,11 +15,13 @@ gi.require_version("Gst", "1.0")
 from gi.repository import GLib, Gst
 
 from sluice.app.accounts import Progress, leave_out_broken, progress_of
+from sluice.app.allocation import keep_pictures_apart
 from sluice.app.exceptions import as_exception, interruption
 from sluice.app.graph import Graph
 from sluice.app.gst import describe
 from sluice.app.model_control import ModelControl
 from sluice.app.options import Options
+from sluice.app.places import is_of_closed_source
 from sluice.app.planned import Planned
 from sluice.app.roster import Roster
 from sluice.app.sources import redact
@@ -121,6 +123,7 @@ class Job:
             SluiceError: an element could not be started; a source that could not is a failed stream instead.
         """
         self._started = time.monotonic()
+        keep_pictures_apart()
         try:
             self._start_elements()
         except BaseException as error:  # an interruption too
@@ -360,7 +363,7 @@ class Job:
     def _handle_error(self, message: Gst.Message) -> None:
         place = self._graph.place_of(message, self._roster.all())
         if place is None:
-            if not self._graph.is_of_closed_source(message):
+            if not is_of_closed_source(message, self._graph.pipeline):
                 self._fatal = self._fatal or as_exception(message)
             return
         kind, stream = place
@@ -384,7 +387,7 @@ class Job:
         text = redact(describe(message)[0])
         kind, stream = self._graph.place_of(message, self._roster.all()) or ("", None)
         if stream is None:
-            closed = not kind and self._graph.is_of_closed_source(message)
+            closed = not kind and is_of_closed_source(message, self._graph.pipeline)
             if len(self._summary.warnings) < MOST_TEXTS and not closed:
                 self._summary.warnings.append(text)
             return
