@@ -5,7 +5,7 @@
 py-spy looks at the process from outside, so many times per second, and notes which thread has the lock and where it is.
 A look is worth the time between two; C code that is called with the lock held counts for the Python line that calls it.
 On a busy machine the time that a holder waits for a processor counts too. What ``sluiceinfer`` holds it for includes a
-model's own Python. What belongs to no element (loading, the report's own threads, GStreamer's calls of properties) is "other".
+model's own Python. What belongs to no element (loading, other threads, GStreamer's calls of properties) is "other".
 """
 
 from __future__ import annotations

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from sluice.errors import ConfigurationError, ModelError, SluiceError
+from sluice.runtimes.child import run_module
 from sluice.runtimes.cuda_memory import Cuda
 from sluice.runtimes.engine_file import engine_name
 from sluice.runtimes.tensorrt import make_logger
@@ -84,19 +84,7 @@ def build_engine(settings: BuildSettings, *, timeout: float | None = None) -> Pa
         ModelError: the build failed, was ended, or took its process with it; with the last lines it wrote.
     """
     settings.check()
-    command = [sys.executable, "-m", __name__, json.dumps(asdict(settings))]
-    paths = [entry for entry in sys.path if entry]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    try:
-        child = subprocess.run(
-            command, env=environment, capture_output=True, text=True, errors="replace", timeout=timeout, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ModelError(f"building {settings.engine} took longer than {timeout:g} s and was ended") from error
-    if child.returncode:
-        said = "\n  ".join(child.stderr.strip().splitlines()[-10:]) or "nothing"
-        how = f"signal {-child.returncode}" if child.returncode < 0 else f"exit status {child.returncode}"
-        raise ModelError(f"building {settings.engine} failed ({how}); it wrote:\n  {said}")
+    run_module(__name__, [json.dumps(asdict(settings))], f"building {settings.engine}", timeout=timeout)
     return settings.engine
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice.errors import ConfigurationError, ModelError
+from sluice.runtimes.child import run_module
 from sluice.runtimes.unwinding import import_compiled
 
 torch: Any = import_compiled("torch")
@@ -126,13 +126,7 @@ def _file(key: str, pictures: Any) -> Path:
 
 def _compile(traced: Path, made: Path, target: Path, *, name: str) -> None:
     """Have a child compile a traced network; the file appears whole or not at all."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
-    command = [sys.executable, "-m", __name__, str(traced), str(made)]
-    child = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace", check=False)
-    if child.returncode:
-        said = "\n  ".join(child.stderr.strip().splitlines()[-10:]) or "nothing"
-        how = f"signal {-child.returncode}" if child.returncode < 0 else f"exit status {child.returncode}"
-        raise ModelError(f"compiling {name} for {target.name} failed ({how}); it wrote:\n  {said}")
+    run_module(__name__, [str(traced), str(made)], f"compiling {name} for {target.name}")
     made.replace(target)
 
 
