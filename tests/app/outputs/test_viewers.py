@@ -15,6 +15,7 @@ from gi.repository import Gst
 
 from sluice.app.outputs import OutputOptions, PictureOptions, RecordOptions, RtspOptions, WebRtcOptions, webrtc
 from sluice.app.outputs.rtsp import server_library
+from sluice.contract.structures import required_structure
 from sluice.errors import ConfigurationError
 
 
@@ -44,7 +45,7 @@ class RtspClient:
         self._pipeline.set_state(Gst.State.PLAYING)
 
     def _count(self, _sink: Gst.Element, _buffer: Gst.Buffer, pad: Gst.Pad) -> None:
-        structure = pad.get_current_caps().get_structure(0)
+        structure = required_structure(pad.get_current_caps(), 0)
         self.size = (structure.get_value("width"), structure.get_value("height"))
         self.frames += 1
 
