@@ -174,21 +174,24 @@ def test_another_codec_after_a_restart(service: sluice.Pipeline) -> None:
 def test_capture_time_is_each_camera_s_own_and_says_so(tmp_path: Path) -> None:
     messages = tmp_path / "messages.jsonl"
     ahead: dict[int, list[float]] = defaultdict(list)
-    with RtspServer() as right, RtspServer(clock_offset=1000.0) as wrong:
-        with sluice.Pipeline([], service=True, messages=messages) as pipeline:
-            job = pipeline.start(iterate=True)
-            assert job.queue is not None
-            for name, server in (("right", right), ("wrong", wrong)):
-                pipeline.add(server.url(), name=name, policy=quick())
-            pipeline.add("test:ball?live=1&size=64x48", name="local")
-            deadline = time.monotonic() + PATIENCE
-            while min(len(ahead[number]) for number in range(3)) < 30:
-                frame = job.queue.get()
-                assert frame is not None
-                assert time.monotonic() < deadline
-                if frame.ntp_timestamp:
-                    ahead[frame.stream].append(frame.ntp_timestamp / 1e9 - time.time())
-            assert [stream.capture_time_from for stream in pipeline.streams] == ["rtcp", "rtcp", "arrival"]
+    with (
+        RtspServer() as right,
+        RtspServer(clock_offset=1000.0) as wrong,
+        sluice.Pipeline([], service=True, messages=messages) as pipeline,
+    ):
+        job = pipeline.start(iterate=True)
+        assert job.queue is not None
+        for name, server in (("right", right), ("wrong", wrong)):
+            pipeline.add(server.url(), name=name, policy=quick())
+        pipeline.add("test:ball?live=1&size=64x48", name="local")
+        deadline = time.monotonic() + PATIENCE
+        while min(len(ahead[number]) for number in range(3)) < 30:
+            frame = job.queue.get()
+            assert frame is not None
+            assert time.monotonic() < deadline
+            if frame.ntp_timestamp:
+                ahead[frame.stream].append(frame.ntp_timestamp / 1e9 - time.time())
+        assert [stream.capture_time_from for stream in pipeline.streams] == ["rtcp", "rtcp", "arrival"]
     assert all(-2 < seconds < 0.1 for seconds in ahead[0] + ahead[2])
     assert all(998 < seconds < 1000.1 for seconds in ahead[1])
     told = [json.loads(line) for line in messages.read_text().splitlines()]

@@ -92,6 +92,12 @@ class FrameQueue:
         with self._changed:
             self._lanes[stream] = _Lane(held_back, gate)
 
+    def hold(self, stream: int, held_back: bool) -> None:
+        """Hold a stream back from now on where its frames wait, or let it lose its oldest."""
+        with self._changed:
+            if (lane := self._lanes.get(stream)) is not None:
+                lane.held_back = held_back
+
     def leave(self, stream: int) -> None:
         """Take no more frames of a stream; those that wait can still be taken."""
         with self._changed:
