@@ -32,6 +32,16 @@ def test_a_stream_stays_where_it_is_and_those_of_a_lost_worker_move() -> None:
     assert set(plan.withdraw) == {("b", "w2"), ("c", "w9")}
 
 
+def test_spare_workers_are_kept_and_no_more_than_those() -> None:
+    assert make_plan("abcd", [], {}, capacity=2, spare=1).workers == 3
+    assert make_plan("", [], {}, capacity=2, spare=1).workers == 0
+    workers = [WorkerView(f"w{i}", "n1", 2) for i in range(4)]
+    placed = {"a": Placement("w0", 1), "b": Placement("w1", 2), "c": Placement("w1", 3)}
+    plan = make_plan("abc", workers, placed, capacity=2, spare=1)
+    assert (plan.workers, plan.surplus) == (0, ("w2",))
+    assert make_plan("abc", workers[:3], placed, capacity=2, spare=1).surplus == ()
+
+
 def test_streams_leave_an_unfit_worker_when_there_is_room_and_one_worker_after_the_other() -> None:
     unfit = [WorkerView("w1", "n1", 2, fit=False), WorkerView("w2", "n2", 2, fit=False)]
     placed = {"a": Placement("w1", 1), "b": Placement("w1", 2), "c": Placement("w2", 3), "d": Placement("w2", 4)}

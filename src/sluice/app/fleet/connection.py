@@ -46,6 +46,9 @@ def connected(address: str) -> Iterator[None]:
         raise ConfigurationError("a fleet needs Ray: pip install 'sluice-video[fleet]'") from error
     from sluice.app.fleet.ray_cluster import NAMESPACE
 
+    if ray.is_initialized():  # a program that has connected already
+        yield
+        return
     _check_reachable(address)
     try:
         ray.init(

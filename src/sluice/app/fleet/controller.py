@@ -61,7 +61,6 @@ class Controller:
         self._health = NodeHealth(fleet.recovery.flapping, clock)
         for node in drained:
             self._health.drain(node)
-        self._waiting: tuple[str, ...] = ()
         self._failures: dict[str, str] = {}
         for name, handle in cluster.find_workers().items():
             known = Known(name, handle, fleet.model.name, clock(), fleet.workers.streams, starting=handle.started())
@@ -336,10 +335,12 @@ class Controller:
     def _rearrange(self, now: float) -> None:
         """Place streams, ask for workers, end those without streams."""
         fleet = self._fleet
-        views = [self._view(known) for known in self._workers.values() if known.up]
         starting = [known for known in self._workers.values() if known.starting is not None]
         streams = [s.name for s in fleet.streams if s.name not in self._leaving]
-        plan = make_plan(streams, views, self._placed, fleet.workers.streams, len(starting), settled=not self._leaving)
+        views = [self._view(known) for known in self._workers.values() if known.up]
+        plan = make_plan(
+            streams, views, self._placed, fleet.workers.streams, len(starting), not self._leaving, fleet.workers.spare
+        )
         for stream, worker in plan.withdraw:
             self._placed.pop(stream, None)
             if worker in self._workers and self._workers[worker].up:
@@ -347,7 +348,6 @@ class Controller:
         for stream, worker in plan.place.items():
             if stream not in self._leaving:
                 self._place(stream, worker)
-        self._waiting = plan.waiting
         for name in plan.surplus if not self._leaving else ():  # what is leaving may come here
             known = self._workers[name]
             known.stopping, known.stop_by = known.handle.stop(), now + _STOPPING_SECONDS

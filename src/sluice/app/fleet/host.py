@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -68,7 +69,8 @@ class Host:
 
     def status(self) -> dict[str, Any]:
         """How the fleet is, as JSON takes it."""
-        return self._with(lambda controller: controller.status())
+        found = self._with(lambda controller: controller.status())
+        return {**found, "host": {"pid": os.getpid(), "generation": self._generation}}
 
     def events(self, since: int = 0) -> list[dict[str, Any]]:
         """What happened behind the event of that number, as JSON takes it."""

@@ -59,6 +59,7 @@ def make_plan(
     capacity: int,
     starting: int = 0,
     settled: bool = True,
+    spare: int = 0,
 ) -> Plan:
     """Say what is to be changed so that every stream runs once; a stream that has a good place keeps it.
 
@@ -70,6 +71,7 @@ def make_plan(
         starting: workers that were asked for and are not there yet.
         settled: whether no stream is on its way from one worker to another; while one is, no other leaves a worker that
             is not fit, since the room it would go to may be taken.
+        spare: workers beyond those that the streams need.
     """
     wanted = dict.fromkeys(streams)
     known = {worker.name: worker for worker in workers}
@@ -97,10 +99,13 @@ def make_plan(
     moving = _of_one_unfit(keeps, known)
     for stream in moving[: room.free] if settled else ():
         withdraw.append((stream, keeps[stream]))  # it gets its place once it has left the old one
-    needed = -(-(len(waiting) + len(moving[room.free :])) // capacity)
-    empty = [name for name, load in loads.items() if not load]
-    spare = [name for name in empty if not known[name].fit or not (waiting or moving or starting)]
-    return Plan(place, tuple(withdraw), needed - starting, tuple(waiting), tuple(spare))
+    target = -(-len(wanted) // capacity) + spare if wanted else 0
+    needed = max(-(-(len(waiting) + len(moving[room.free :])) // capacity), target - len(known))
+    surplus = [name for name, load in loads.items() if not load and not known[name].fit]
+    if not (waiting or moving or starting):
+        empty = [name for name, load in loads.items() if not load and known[name].fit]
+        surplus += empty[: max(0, len(known) - len(surplus) - target)]
+    return Plan(place, tuple(withdraw), max(0, needed) - starting, tuple(waiting), tuple(surplus))
 
 
 class _Room:

@@ -49,7 +49,9 @@ class Workers(Strict):
     """Most streams of one worker: what one was measured to hold with this model."""
     resources: Resources = Resources()
     """What Ray sets aside for each."""
-    most: Annotated[int, Field(ge=1)] = 1000
+    spare: Annotated[int, Field(ge=0)] = 0
+    """Workers beyond those that the streams need: the streams of a lost one run at once where a model is loaded."""
+    most: Annotated[int, Field(ge=1)] = 10_000
     """Most workers."""
 
 

@@ -81,6 +81,7 @@ def _worker(known: Known) -> dict[str, Any]:
     return {
         "name": known.name,
         "node": known.node,
+        "pid": report.pid if report else None,
         "state": "starting" if known.starting else "lost" if known.lost else "stopping" if known.stopping else "up",
         "model": report.counts.model if report else known.model,
         "streams": sorted(report.epochs) if report else [],
