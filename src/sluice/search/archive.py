@@ -1,6 +1,6 @@
 """Searches an archive of embeddings by cosine similarity.
 
-Up to `EXACT` candidates every vector is looked at, with numpy; beyond, an approximate index (HNSW) is kept beside the
+Up to `EXACT` candidates every vector is looked at, with numpy; beyond, an approximate index (IVF) is kept beside the
 database, by `faiss`: of the libraries with wheels for every Python of ours it is the one that filters while it searches
 and can be imported in any order with ONNX Runtime (usearch's module ends the process in one of them; hnswlib has no
 wheels).
@@ -9,9 +9,11 @@ wheels).
 from __future__ import annotations
 
 import heapq
+import math
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -24,12 +26,11 @@ from sluice.errors import ConfigurationError, ContractError
 from sluice.search.entries import COLUMNS, Entry, connect, entry_of, size_of, unit
 
 EXACT = 100_000
-"""Candidates up to which every vector is compared: 0.1 s for 512 numbers each."""
+"""Candidates up to which every vector is compared: about a second of processor time for 512 numbers each."""
 
-_INDEX = "vectors.faiss"
 _CHUNK = 16_384
-_LINKS = 32  # neighbours of each vector in the index: faiss's own default
-_LEAST_BREADTH = 128  # candidates that a search keeps in view (efSearch)
+_LEAST_PARTS = 16  # parts of the index that are looked at, of _parts(entries)
+_TRAINING_ROWS = 39  # per part, which faiss asks for at least
 
 
 def _faiss() -> Any:
@@ -85,6 +86,11 @@ class Filter:
         if self.label:
             parts.append(("label = ?", self.label))
         return " AND ".join(text for text, _ in parts) or "1", [value for _, value in parts]
+
+
+def _parts(entries: int) -> int:
+    """How many parts an index of so many entries has: four times the root, faiss's own advice."""
+    return max(1, min(4 * math.isqrt(max(entries, 0)), entries // _TRAINING_ROWS))
 
 
 class Archive:
@@ -172,57 +178,90 @@ class Archive:
     ) -> list[tuple[float, int]]:
         faiss = _faiss()
         index = self._current_index()
-        allowed = np.fromiter(
-            (key for (key,) in self._query(f"SELECT key FROM entries WHERE {clause}", values)), np.int64
-        )
+        rows = self._query(f"SELECT key FROM entries WHERE {clause}", values)
+        allowed = np.fromiter((key for (key,) in rows), np.int64)
         selector = faiss.IDSelectorBatch(allowed)
-        parameters = faiss.SearchParametersHNSW(sel=selector, efSearch=max(_LEAST_BREADTH, 2 * count))
-        similarities, keys = index.search(wanted[np.newaxis], count, params=parameters)
-        found = zip(similarities[0].tolist(), keys[0].tolist(), strict=True)
-        return [(similarity, key) for similarity, key in found if key >= 0]
+        best: list[tuple[float, int]] = []
+        # First the parts of the index that are nearest, then, where they hold too few that count, all of it.
+        for parts in (max(_LEAST_PARTS, index.nlist // 8), index.nlist):
+            parameters = faiss.SearchParametersIVF(sel=selector, nprobe=min(parts, index.nlist))
+            similarities, keys = index.search(wanted[np.newaxis], count, params=parameters)
+            found = zip(similarities[0].tolist(), keys[0].tolist(), strict=True)
+            best = [(similarity, key) for similarity, key in found if key >= 0]
+            if len(best) >= min(count, len(allowed)):
+                break
+        return best
 
     def _current_index(self) -> Any:
         """Load the index, add what was recorded since it was saved, and save it again where that can be done."""
-        faiss = _faiss()
-        path = self._folder / _INDEX
-        index = self._loaded(path)
-        if index is None:
-            kind = faiss.ScalarQuantizer.QT_fp16
-            index = faiss.IndexIDMap(faiss.IndexHNSWSQ(self._size, kind, _LINKS, faiss.METRIC_INNER_PRODUCT))
-        last = int(faiss.vector_to_array(index.id_map).max()) if index.ntotal else 0
+        loaded = self._loaded()
+        first, last = self._ends()
+        index, begins, known = loaded if loaded is not None else (self._trained_index(), first, first - 1)
         added = 0
-        for keys, vectors in self._chunks("key > ?", [last]):
-            if not index.is_trained:
-                index.train(vectors.astype(np.float32))
+        for keys, vectors in self._chunks("key > ?", [known]):
             index.add_with_ids(vectors.astype(np.float32), keys)
             added += len(keys)
+            last = int(keys[-1])
         if added:
-            self._save(index, path)
+            self._save(index, begins, last)
         return index
 
-    def _loaded(self, path: Path) -> Any:
-        if not path.is_file():
-            return None
-        faiss = _faiss()
-        try:
-            index = faiss.read_index(str(path))
-            keys = faiss.vector_to_array(index.id_map)
-        except (RuntimeError, AttributeError, MemoryError):  # a file cut off by a crash, or no index at all
-            return None
-        if index.d != self._size:
-            return None
-        # Entries that expired stay in the index; when most have, it is made anew.
-        first = int(self._query("SELECT coalesce(min(key), 0) FROM entries").fetchone()[0])
-        return None if int((keys < first).sum()) * 2 > len(keys) else index
+    def _ends(self) -> tuple[int, int]:
+        """The first and the last key."""
+        first, last = self._query("SELECT coalesce(min(key), 1), coalesce(max(key), 0) FROM entries").fetchone()
+        return int(first), int(last)
 
-    @staticmethod
-    def _save(index: Any, path: Path) -> None:
-        scratch = path.with_name(f"{path.name}.{os.getpid()}")
+    def _trained_index(self) -> Any:
+        """Return an empty index whose parts are those of a sample of the archive."""
+        faiss = _faiss()
+        total = len(self)
+        parts = _parts(total)
+        kind = faiss.ScalarQuantizer.QT_fp16
+        index = faiss.IndexIVFScalarQuantizer(
+            faiss.IndexFlatIP(self._size), self._size, parts, kind, faiss.METRIC_INNER_PRODUCT
+        )
+        step = max(1, total // (_TRAINING_ROWS * parts))
+        sample = [vectors for _, vectors in self._chunks("key % ? = 0", [step])]
+        index.train(np.concatenate(sample).astype(np.float32))
+        return index
+
+    def _loaded(self) -> tuple[Any, int, int] | None:
+        """Return the index that was saved and the first and last key in it; None where it must be made anew."""
+        saved = max(self._saved(), key=lambda item: item[2], default=None)
+        if saved is None:
+            return None
+        path, begins, known = saved
+        try:
+            index = _faiss().read_index(str(path))
+            fits = index.d == self._size and index.nlist > 0
+        except (RuntimeError, AttributeError, MemoryError):  # a file cut off by a crash, or another kind of index
+            return None
+        first, last = self._ends()
+        # Entries that expired stay in the index; when most have, or it has outgrown its parts, it is made anew.
+        expired = max(0, first - begins) * 2 > known - begins + 1
+        return (index, begins, known) if fits and not expired and _parts(last - first) <= 2 * index.nlist else None
+
+    def _saved(self) -> list[tuple[Path, int, int]]:
+        found = []
+        for path in self._folder.glob("vectors-*.faiss"):
+            numbers = path.stem.split("-")[1:]
+            if len(numbers) == 2 and all(number.isdecimal() for number in numbers):
+                found.append((path, int(numbers[0]), int(numbers[1])))
+        return found
+
+    def _save(self, index: Any, begins: int, last: int) -> None:
+        before = [path for path, _, _ in self._saved()]
+        path = self._folder / f"vectors-{begins}-{last}.faiss"
+        scratch = self._folder / f".vectors.{os.getpid()}"
         try:
             _faiss().write_index(index, str(scratch))
             scratch.replace(path)
+            for other in before:
+                if other != path:
+                    other.unlink(missing_ok=True)
         except (RuntimeError, OSError):  # read-only, full: the index is made again next time
-            scratch.unlink(missing_ok=True)
+            with suppress(OSError):
+                scratch.unlink(missing_ok=True)
 
     def _chunks(
         self, clause: str, values: list[Any]
