@@ -5,10 +5,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
+import gi
 import pytest
 from live_stream import Stream, count_frames, files, until
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
 
 from sluice.app.outputs import ClipOptions, HlsOptions, OutputOptions, RecordOptions
 from sluice.errors import ConfigurationError
@@ -117,6 +123,39 @@ def test_a_full_disk_is_an_event_and_other_streams_go_on(tmp_path: Path) -> None
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
     assert sum(map(count_frames, files(large, "mp4"))) == fine.branch.stats()["record-frames"]
+
+
+def test_a_disk_that_hangs_holds_no_end_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs, released = threading.Event(), threading.Event()
+
+    def hang(*_: object) -> None:
+        hangs.set()
+        released.wait(60)
+
+    def make_hanging_sink() -> Gst.Element:
+        sink = Gst.ElementFactory.make("fakesink")
+        sink.set_property("signal-handoffs", True)
+        sink.connect("handoff", hang)
+        return sink
+
+    monkeypatch.setattr("sluice.app.outputs.files_live.make_file_sink", make_hanging_sink)
+    stream = Stream(OutputOptions(record=RecordOptions(tmp_path)), live=False)  # which waits for its recording
+    stream.pipeline.set_state(Gst.State.PLAYING)
+    try:
+        assert hangs.wait(20)
+
+        def stands() -> bool:
+            before = stream.stats()["frames"]
+            time.sleep(0.5)
+            return stream.stats()["frames"] == before > 20
+
+        until(stands, what="the source that waits for the disk")
+        stream.branch.end()
+        stream.pipeline.set_state(Gst.State.NULL)
+        stream.outputs.close()
+    finally:
+        released.set()
+    assert "hangs" in stream.happened("record-failed")[0]
 
 
 def test_a_folder_that_cannot_be_made_is_an_event(tmp_path: Path) -> None:

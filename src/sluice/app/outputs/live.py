@@ -136,7 +136,8 @@ class LiveBranch:
         return self._raw.read().buffers
 
     def end(self) -> None:
-        """Finish with what has arrived; may wait where the recordings are waited for."""
+        """Finish with what has arrived; may wait where the recordings are waited for, but not for a disk that hangs."""
+        self.hub.remind(_CLOSING, self._force)
         self.bin.get_static_pad("sink").send_event(Gst.Event.new_eos())
 
     def close(self) -> None:
@@ -157,6 +158,15 @@ class LiveBranch:
             output.close()
         if not self._raw.read().ended:
             self._drawing.finish()
+
+    def _force(self) -> None:
+        """Give up outputs that hang and hold the end of the stream back."""
+        if self._raw.read().ended:
+            return
+        for output in self.standing.values():
+            output.abandon()
+        self._encoding.stop()
+        self._drawing.stop()
 
     def _idle(self) -> bool:
         return all(output.idle for output in self.standing.values())

@@ -16,6 +16,7 @@ from sluice.app.outputs.hub import Hub
 from sluice.app.outputs.relay import FOREVER, Relay, Target
 from sluice.app.sources import redact
 from sluice.contract import gstref
+from sluice.contract.structures import required_structure
 from sluice.elements.guard import guarded
 
 # A recorder may be behind by so many encoded frames before it loses some: half a minute at 25 fps.
@@ -118,7 +119,7 @@ class Stage:
         elif message.type == Gst.MessageType.LATENCY:
             self._hub.post(self.pipeline.recalculate_latency)
         elif message.type == Gst.MessageType.ELEMENT and self._on_message is not None:
-            structure = message.get_structure().copy()
+            structure = required_structure(message)
             self._hub.post(lambda: self._said(structure))
         gstref.unref(gstref.address(message))  # whoever drops a message lets it go, and with it its element
         return Gst.BusSyncReply.DROP
@@ -139,9 +140,12 @@ class Stage:
 
     def _release(self) -> None:
         """Stop the pipeline on a thread of its own: a sink may hang on its disk. Then the sender waits no more."""
-        pipeline, target = self.pipeline, self.target
+        pipeline, entry, target = self.pipeline, self._entry, self.target
 
         def stop() -> None:
+            # First of all the sender is let go: what is behind may hang for ever, and the pipeline begins with that.
+            entry.set_locked_state(True)
+            entry.set_state(Gst.State.NULL)
             pipeline.get_bus().set_sync_handler(None)
             pipeline.set_state(Gst.State.NULL)
             if target is not None:

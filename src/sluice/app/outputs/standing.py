@@ -93,6 +93,14 @@ class Standing:
         if self.stage is not None:
             self.stage.finish()
 
+    def abandon(self) -> None:
+        """Give up what is being written, since it hangs."""
+        stage, self.stage = self.stage, None
+        if stage is not None:
+            stage.stop()
+            self.around.release(self)
+            self._failed("it hangs and is given up")
+
     @property
     def idle(self) -> bool:
         """Whether nothing is being written."""
