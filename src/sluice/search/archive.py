@@ -26,7 +26,7 @@ from sluice.errors import ConfigurationError, ContractError
 from sluice.search.entries import COLUMNS, Entry, connect, entry_of, size_of, unit
 
 EXACT = 100_000
-"""Candidates up to which every vector is compared: about a second of processor time for 512 numbers each."""
+"""Candidates up to which every vector is compared: 0.7 s of processor time for 512 numbers each."""
 
 _CHUNK = 16_384
 _LEAST_PARTS = 16  # parts of the index that are looked at, of _parts(entries)
