@@ -14,7 +14,7 @@ from sluice.app.serve import routes_events, routes_model, routes_outputs, routes
 from sluice.app.serve.bodies import Health, Token
 from sluice.app.serve.calls import BusyError, UnfinishedError
 from sluice.app.serve.context import Context, errors
-from sluice.app.serve.gate import Gate, cookie_name
+from sluice.app.serve.gate import Access, Gate, cookie_name
 from sluice.app.serve.problems import answer_errors
 
 PAGE = Path(__file__).parent / "page"
@@ -29,7 +29,7 @@ def make_app(context: Context) -> FastAPI:
     app = FastAPI(title="Sluice", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None)
     answer_errors(app, context.scrub)
     _add_health(app, context)
-    _add_session(app, context)
+    add_session(app, context.access)
     for routes in (routes_streams, routes_outputs, routes_model, routes_events, routes_pictures):
         app.include_router(routes.router(context))
 
@@ -61,15 +61,17 @@ def _add_health(app: FastAPI, context: Context) -> None:
         return await healthz()
 
 
-def _add_session(app: FastAPI, context: Context) -> None:
+def add_session(app: FastAPI, access: Access) -> None:
+    """Let the page in by a cookie."""
+
     @app.post("/api/session", status_code=204, tags=["session"], responses=errors(400, 413, 422))
     async def begin_session(body: Token, request: Request, response: Response) -> None:
         """Give the token once, and be let in by a cookie from then on; for the page."""
-        if not context.access.is_token(body.token):
+        if not access.is_token(body.token):
             raise HTTPException(401, "the token is wrong; right is http.token of the configuration")
         response.set_cookie(
             cookie_name(request.headers.get("host", "")),
-            context.access.cookie(),
+            access.cookie(),
             httponly=True,
             samesite="strict",
             secure=request.url.scheme == "https",
