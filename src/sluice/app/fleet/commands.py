@@ -19,6 +19,7 @@ app = typer.Typer(name="fleet", help="Streams shared out over the nodes of a Ray
 Name = Annotated[str, typer.Option("--fleet", help="The fleet's name.")]
 Address = Annotated[str, typer.Option(help="The Ray cluster: host:port, or auto for the one this machine belongs to.")]
 _READY_STEP = 0.5
+_VIEW_ANSWER = 5.0  # seconds that the fleet's host may take for the page
 
 
 @app.command()
@@ -28,7 +29,7 @@ def apply(
     wait: Annotated[float, typer.Option(help="Seconds to wait until every stream plays; 0: not at all.")] = 0.0,
 ) -> None:
     """Make a fleet what its file says. What the cluster cannot do is refused before anything is changed."""
-    from sluice.app.fleet.connection import ask, check_cluster, connected, host_of, read_fleet
+    from sluice.app.fleet.connection import ask, connected, host_of, read_fleet
 
     with _errors():
         fleet = read_fleet(file)
@@ -36,7 +37,7 @@ def apply(
             _run_locally(fleet)
             return
         with connected(fleet.address):
-            check_cluster(fleet)
+            _check(fleet)
             if check:
                 typer.echo(f"{file}: no fault found; {len(fleet.streams)} streams")
                 return
@@ -116,6 +117,46 @@ def logs(
 
 
 @app.command()
+def serve(
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; any but this machine's own needs a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: a free one, which is printed.")] = 8090,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", help="File with the token to ask for; default: SLUICE_TOKEN, or none."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Host name under which browsers may come; may be given again.")
+    ] = None,
+    fleet: Name = "sluice",
+    address: Address = "auto",
+) -> None:
+    """Serve a page with the fleet's streams and nodes, /metrics and /api/fleet, until interrupted."""
+    from sluice.app.fleet.connection import ask, connected, host_of
+
+    with _errors():
+        try:
+            from sluice.app.fleet.view import FleetView
+            from sluice.app.fleet.web import http_entry, serve_view
+        except ImportError as error:
+            raise SluiceError(f"{error.name} is not installed: pip install 'sluice-video[fleet]'") from error
+        http = http_entry(host, port, token_file, allow_host or ())
+        with connected(address):
+            host_of(fleet)
+            view = FleetView(lambda: ask(host_of(fleet).status.remote(), _VIEW_ANSWER))
+            server = serve_view(view, http)
+            typer.echo(f"sluice: {server.url}/", err=True)
+            try:
+                while server.alive:
+                    time.sleep(_READY_STEP)
+            except KeyboardInterrupt:
+                server.stop()
+                return
+            raise SluiceError("the HTTP server has failed")
+
+
+@app.command()
 def end(fleet: Name = "sluice", address: Address = "auto") -> None:
     """Stop every worker of a fleet, and forget it."""
     import ray
@@ -139,10 +180,10 @@ def schema() -> None:
 
 def _run_locally(fleet: Any) -> None:
     """Keep a fleet on a cluster of this machine, until interrupted."""
-    from sluice.app.fleet.connection import ask, check_cluster, connected, host_of
+    from sluice.app.fleet.connection import ask, connected, host_of
 
     with connected("local"):
-        check_cluster(fleet)
+        _check(fleet)
         host = host_of(fleet.name, create=True)
         ask(host.apply.remote(fleet))
         typer.echo(f"fleet {fleet.name}: {len(fleet.streams)} streams on this machine, until Ctrl-C")
@@ -152,6 +193,13 @@ def _run_locally(fleet: Any) -> None:
                 typer.echo(_summary(ask(host.status.remote())))
         except KeyboardInterrupt:
             ask(host.end.remote())
+
+
+def _check(fleet: Any) -> None:
+    from sluice.app.fleet.connection import check_cluster
+
+    for text in check_cluster(fleet):
+        print(f"sluice: {text}, and was not checked", file=sys.stderr)
 
 
 def _wait_until_playing(host: Any, seconds: float) -> None:

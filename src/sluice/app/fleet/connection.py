@@ -6,7 +6,7 @@ import contextlib
 import logging
 import math
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from sluice.app.serve.marks import read_yaml
 from sluice.errors import ConfigurationError, SluiceError
 
 _ANSWER = 30.0  # seconds that the host may take
+_CHECK = 20.0  # seconds that nodes may take to look for a model; the first task on a node starts a process
 _REACH = 5.0  # seconds for a connection to the head
 
 
@@ -83,37 +84,57 @@ def _check_reachable(address: str) -> None:
         raise ConfigurationError(f"there is no Ray cluster at {address!r}: {error.strerror or error}") from error
 
 
-def check_cluster(fleet: Fleet) -> None:
+def check_cluster(fleet: Fleet) -> list[str]:
     """Refuse what the cluster cannot do, before anything is changed.
+
+    Returns:
+        What could not be checked, for people: a node that does not answer is no reason to refuse.
 
     Raises:
         ConfigurationError: it has too little room, or a node lacks the model; says what and where.
     """
     import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    nodes = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+    nodes = {
+        node["NodeID"]: node
+        for node in ray.nodes()  # type: ignore[no-untyped-call]
+        if node["Alive"]
+    }
     wanted = math.ceil(len(fleet.streams) / fleet.workers.streams)
-    room = sum(workers_of(fleet.workers.resources, node["Resources"]) for node in nodes)
+    room = sum(workers_of(fleet.workers.resources, node["Resources"]) for node in nodes.values())
     if room < wanted:
         asked = fleet.workers.resources.model_dump(exclude_defaults=True) or {"cpus": fleet.workers.resources.cpus}
         raise ConfigurationError(
             f"{len(fleet.streams)} streams need {wanted} workers of {fleet.workers.streams}, each with {asked}; "
             f"the {len(nodes)} node(s) have room for {room}"
         )
-    check = ray.remote(num_cpus=0)(missing_on_this_node)
-    faults = ray.get(
-        [
-            check.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(
-                fleet.model.name, None if fleet.model.labels is None else str(fleet.model.labels)
-            )
-            for node in nodes
-        ],
-        timeout=_ANSWER,
-    )
-    told = [f"node {node['NodeName']}: {fault}" for node, fault in zip(nodes, faults, strict=True) if fault]
+    faults = _ask_nodes(nodes, fleet)
+    told = [f"node {nodes[node]['NodeName']}: {fault}" for node, fault in faults.items() if fault]
     if told:
         raise ConfigurationError("; ".join(told))
+    return [f"node {nodes[node]['NodeName']} did not answer" for node in nodes.keys() - faults.keys()]
+
+
+def _ask_nodes(nodes: Iterable[str], fleet: Fleet) -> dict[str, str]:
+    """What each node lacks, by its id; without those that do not answer."""
+    import ray
+    from ray.exceptions import RayError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    check = ray.remote(num_cpus=0, max_retries=0)(missing_on_this_node)
+    labels = None if fleet.model.labels is None else str(fleet.model.labels)
+    asked = {
+        check.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(
+            fleet.model.name, labels
+        ): node
+        for node in nodes
+    }
+    answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=_CHECK) if asked else ([], [])
+    found = {}
+    for reference in answered:
+        with contextlib.suppress(RayError):  # its node has gone meanwhile
+            found[asked[reference]] = ray.get(reference)
+    return found
 
 
 def workers_of(wanted: Resources, offered: Mapping[str, float]) -> int:
@@ -168,8 +189,8 @@ def host_of(fleet: str, *, create: bool = False) -> Any:
     return actor.remote(fleet, Store(fleet))
 
 
-def ask(call: Any) -> Any:
-    """Wait for the host's answer.
+def ask(call: Any, seconds: float = _ANSWER) -> Any:
+    """Wait for the host's answer, for so many seconds at most.
 
     Raises:
         ConfigurationError: what the host refuses.
@@ -179,7 +200,7 @@ def ask(call: Any) -> Any:
     from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
     try:
-        return ray.get(call, timeout=_ANSWER)
+        return ray.get(call, timeout=seconds)
     except RayTaskError as error:
         raise error.cause if isinstance(error.cause, SluiceError) else SluiceError(str(error)) from None
     except (GetTimeoutError, RayActorError) as error:
