@@ -155,7 +155,7 @@ class SluiceVlm(InFlightElement):
         names = read_names(values["names"])
         self._holds = policy == "wait"
         self._warned = set()
-        self._backend = backend_of(values)
+        self._backend = backend_of(values, settings)
         self._backend.open()
         self._encoder = Encoder(Encoding(values["image-size"], values["jpeg-quality"]))
         work = VlmFrames(settings, self._encoder, model=self._backend.name, holds=self._holds, tell=self._tell)

@@ -22,7 +22,7 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
     return read_settings(own, values["config-file"] or None)
 
 
-def backend_of(values: Mapping[str, Any]) -> Backend:
+def backend_of(values: Mapping[str, Any], settings: Settings) -> Backend:
     """Return who answers, not opened yet.
 
     Raises:
@@ -45,6 +45,7 @@ def backend_of(values: Mapping[str, Any]) -> Backend:
         max_tokens=values["max-tokens"],
         most_characters=values["max-answer"],
         guided=values["guided"],
+        most_pictures=max(one.selection.frames for one in settings.all),
         device=values["device"] or "auto",
         extra=_request_options(values["request-options"]),
     )

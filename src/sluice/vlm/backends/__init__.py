@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sluice.errors import ConfigurationError
+from sluice.vlm.failures import NoAnswer, Reason
 from sluice.vlm.pictures import Picture
 
 MOST_ANSWER_CHARACTERS = 16_384
@@ -42,6 +43,7 @@ class BackendOptions:
         max_tokens: the most tokens of an answer, 0 for the model's own.
         most_characters: the longest answer.
         guided: whether an endpoint is asked to hold the model to the JSON Schema.
+        most_pictures: the most pictures in one question, for which an engine keeps room.
         device: where a model in this process runs: "auto", "cpu", "cuda:0", ...
         extra: more members of a request, or arguments of ``generate``.
     """
@@ -55,6 +57,7 @@ class BackendOptions:
     max_tokens: int = 300
     most_characters: int = MOST_ANSWER_CHARACTERS
     guided: bool = True
+    most_pictures: int = 1
     device: str = "auto"
     extra: Mapping[str, Any] = field(default_factory=dict)
 
@@ -89,6 +92,17 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Give back what `open` took; called when no `answer` runs any more."""
+
+
+def not_too_long(text: str, most: int) -> str:
+    """Return an answer.
+
+    Raises:
+        NoAnswer: it has more characters than this.
+    """
+    if len(text) > most:
+        raise NoAnswer(Reason.TOO_LARGE, f"the answer has {len(text)} characters, more than {most}")
+    return text
 
 
 def make_backend(spec: str, options: BackendOptions) -> Backend:

@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from sluice.errors import ConfigurationError
-from sluice.vlm.backends import BackendOptions, Question
+from sluice.vlm.backends import BackendOptions, Question, not_too_long
 from sluice.vlm.failures import NoAnswer, Reason
 
 
@@ -42,11 +42,7 @@ class PythonBackend:
             raise NoAnswer(
                 Reason.BAD_RESPONSE, f"answer() of {self.name} returned {type(said).__name__}; right is a text (str)"
             )
-        if len(said) > self._options.most_characters:
-            raise NoAnswer(
-                Reason.TOO_LARGE, f"the answer has {len(said)} characters, more than {self._options.most_characters}"
-            )
-        return said
+        return not_too_long(said, self._options.most_characters)
 
     def cancel(self) -> None:
         """A call into a user's code cannot be ended from outside."""

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from sluice.errors import ConfigurationError
-from sluice.vlm.backends import BackendOptions, Question
+from sluice.vlm.backends import BackendOptions, Question, not_too_long
 from sluice.vlm.failures import NoAnswer, Reason
 
 
@@ -80,10 +80,7 @@ class TransformersBackend:
         self._check(deadline)
         new = tokens[:, inputs["input_ids"].shape[1] :]
         text = str(self._processor.batch_decode(new, skip_special_tokens=True)[0])
-        if len(text) > self._options.most_characters:
-            most = self._options.most_characters
-            raise NoAnswer(Reason.TOO_LARGE, f"the answer has {len(text)} characters, more than {most}")
-        return text
+        return not_too_long(text, self._options.most_characters)
 
     def cancel(self) -> None:
         self._stop.set()

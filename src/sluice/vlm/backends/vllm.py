@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sluice.errors import ConfigurationError
-from sluice.vlm.backends import BackendOptions, Question
+from sluice.vlm.backends import BackendOptions, Question, not_too_long
 from sluice.vlm.backends.chat import chat_messages
-from sluice.vlm.failures import NoAnswer, Reason
-from sluice.vlm.selection import MOST_FRAMES
 
 
 class VllmBackend:
@@ -37,7 +35,7 @@ class VllmBackend:
                 f"the back end vllm needs the package vllm, which cannot be imported: {error}; "
                 "pip install 'sluice-video[vllm]'"
             ) from error
-        self._engine = LLM(model=self._options.model, limit_mm_per_prompt={"image": MOST_FRAMES})
+        self._engine = LLM(model=self._options.model, limit_mm_per_prompt={"image": self._options.most_pictures})
         sampling = {"temperature": 0.0, **self._options.extra}
         if self._options.max_tokens:
             sampling["max_tokens"] = self._options.max_tokens
@@ -46,11 +44,7 @@ class VllmBackend:
     def answer(self, question: Question) -> str:
         messages = chat_messages(question, self._options.system)
         outputs = self._engine.chat(messages, sampling_params=self._sampling, use_tqdm=False)
-        text = str(outputs[0].outputs[0].text)
-        if len(text) > self._options.most_characters:
-            most = self._options.most_characters
-            raise NoAnswer(Reason.TOO_LARGE, f"the answer has {len(text)} characters, more than {most}")
-        return text
+        return not_too_long(str(outputs[0].outputs[0].text), self._options.most_characters)
 
     def cancel(self) -> None:
         """A running call cannot be ended from outside."""
