@@ -350,3 +350,27 @@ def test_closing_is_quick_with_everything_on(tmp_path: Any) -> None:
         stream.outputs.subscribe_mjpeg("cam 1", lambda _: None)
         began = time.monotonic()
     assert time.monotonic() - began < 6
+
+
+def test_closed_outputs_answer_at_once() -> None:
+    stream = Stream(OutputOptions())
+    stream.outputs.close()
+    began = time.monotonic()
+    assert stream.outputs.stats() == {}
+    with pytest.raises(ConfigurationError, match="no stream 'cam 1'"):
+        stream.outputs.snapshot("cam 1")
+    with pytest.raises(ConfigurationError, match="were closed"):
+        stream.outputs(1, None, "cam 2")
+    stream.branch.close()
+    assert time.monotonic() - began < 5
+
+
+def test_pictures_that_cannot_be_made_leave_no_viewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(factory: str, **_: Any) -> Any:
+        raise ConfigurationError(f"GStreamer has no element {factory!r}")
+
+    with Stream(OutputOptions()) as stream:
+        monkeypatch.setattr("sluice.app.outputs.pictures.make_element", refuse)
+        with pytest.raises(ConfigurationError, match="jpegenc"):
+            stream.outputs.subscribe_mjpeg("cam 1", lambda _: None)
+        assert stream.stats()["pictures-viewers"] == 0

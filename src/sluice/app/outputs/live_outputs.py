@@ -203,6 +203,8 @@ class LiveOutputs:
         """Return per stream what was made of it; see `LiveBranch.stats`."""
         with self._lock:
             branches = dict(self._branches)
+        if not branches:
+            return {}
         found = self._hub.call(lambda: {name: branch.stats() for name, branch in branches.items()})
         for name, numbers in found.items():
             sessions = [viewer for of, viewer in list(self._sessions.values()) if of == name]
@@ -233,6 +235,8 @@ class LiveOutputs:
 
     def _add(self, name: str, number: int, *, live: bool, batches: Gst.Pad | None = None) -> LiveBranch:
         with self._lock:
+            if self._closed:
+                raise ConfigurationError("the outputs were closed; make new ones for another run")
             if name in self._branches:
                 raise ConfigurationError(f"there is a stream {name!r} among the outputs already")
         branch = LiveBranch(

@@ -63,9 +63,13 @@ class Pictures:
         self._next += 1
         with self._lock:
             self._viewers[self._next] = viewer
-        if self._stage is None:
-            self._begin()
-        return self._next
+        number = self._next
+        try:
+            self.resume()
+        except Exception:
+            self.unsubscribe(number)
+            raise
+        return number
 
     def unsubscribe(self, number: int) -> None:
         """End a subscription; pictures are made for some seconds more, in case somebody comes back."""
