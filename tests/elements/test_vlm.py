@@ -361,7 +361,8 @@ FAULTS = {
 def test_faults_of_an_endpoint_leave_the_stream_alone(reason) -> None:
     elements.register("sluicevlm")
     with ChatServer(answer=lambda asked: FAULTS[reason]) as server:
-        options = "model=m every=0.5 retries=0 timeout=0.4 labels=yes;no concurrency=1"
+        seconds = 0.4 if reason == "timed-out" else 60
+        options = f"model=m every=0.5 retries=0 timeout={seconds} labels=yes;no concurrency=1 max-queued=8"
         with Feed(f"sluicevlm name=v backend={server.url} {options}") as line:
             seen = []
             for number in range(20):
