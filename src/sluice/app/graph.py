@@ -15,6 +15,7 @@ import json
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ from sluice.errors import ConfigurationError
 
 # A frame of a stream whose neighbours are slow waits so long for company, in microseconds: one frame at 25 fps.
 _BATCH_TIMEOUT_US = 40_000
+_REMEMBERED = 64  # streams that have left and whose messages still get their members
 # Frames of a source that is closed may still leave for the mux so long, in seconds.
 _DRAINING = 0.1
 # At the end, sources that can't be closed in so many seconds are left behind.
@@ -88,6 +90,8 @@ class Graph:
         self._expected = len(sources)
         self._converter: Gst.Element | None = None
         self._told: dict[int, dict[str, Any]] = {}
+        self._left: deque[int] = deque()  # streams whose last messages may still be made
+        self._telling = threading.Lock()
         self._changing = threading.Lock()  # of `branches` and `ends`
         batch_size = options.batch_size or (
             MOST_STREAMS_PER_BATCH if options.service else min(len(sources), MOST_STREAMS_PER_BATCH)
@@ -324,15 +328,18 @@ class Graph:
             stream.mux_pad.send_event(event)
 
     def _tell_of(self, number: int, members: dict[str, Any] | None) -> None:
-        """Have a stream's messages tell these members; None: it has left."""
-        with self._changing:
-            if members is None:
-                self._told.pop(number, None)
-            else:
+        """Have a stream's messages tell these members; None: it has left, though frames of it may still come."""
+        # Only this is done under the lock, or an older text could follow a newer one; the converter calls nothing back.
+        with self._telling:
+            if members is not None:
                 self._told[number] = members
-            text = json.dumps(self._told)
-        if self._converter is not None:
-            self._converter.set_property("stream-members", text)
+            else:
+                self._left.append(number)
+                if len(self._left) <= _REMEMBERED:
+                    return
+                self._told.pop(self._left.popleft(), None)
+            if self._converter is not None:
+                self._converter.set_property("stream-members", json.dumps(self._told))
 
     def _make_infer(self) -> Gst.Element:
         model = self.options.model
