@@ -70,7 +70,7 @@ def stats(element):
     return {name: int(structure.get_value(name)) for name in names if int(structure.get_value(name))}
 
 
-def told(feed, count, seconds=10, warnings=None):
+def told(feed, count, seconds=40, warnings=None):
     """The element messages so far, until there are `count`; texts of warnings go to a list."""
     found = []
     deadline = time.monotonic() + seconds
@@ -89,7 +89,7 @@ def told(feed, count, seconds=10, warnings=None):
     return found
 
 
-def until(condition, seconds=10):
+def until(condition, seconds=40):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"

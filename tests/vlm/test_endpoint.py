@@ -206,7 +206,7 @@ def test_retry_after_has_a_limit() -> None:
 
 def test_a_rate_limit_that_outlasts_the_timeout_is_called_one() -> None:
     with ChatServer(Reply(status=429, headers={"retry-after": "60"}, body=b"{}")) as server:
-        error, _ = fault(server.url, retries=3, timeout=0.5, retry_after_limit=60.0)
+        error, _ = fault(server.url, retries=3, timeout=3.0, retry_after_limit=60.0)
     assert error.reason is Reason.RATE_LIMITED
     assert "Retry-After: 60 s" in str(error)
 
