@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -17,8 +18,12 @@ from sluice.errors import ConfigurationError, SluiceError
 app = typer.Typer(name="fleet", help="Streams shared out over the nodes of a Ray cluster.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Option("--fleet", help="The fleet's name.")]
-Address = Annotated[str, typer.Option(help="The Ray cluster: host:port, or auto for the one this machine belongs to.")]
+Address = Annotated[
+    str,
+    typer.Option(envvar="RAY_ADDRESS", help="The Ray cluster: host:port, or auto for the one this machine belongs to."),
+]
 _READY_STEP = 0.5
+_SUMMARY = 5.0  # seconds between two lines of a fleet on this machine
 _VIEW_ANSWER = 5.0  # seconds that the fleet's host may take for the page
 
 
@@ -33,7 +38,7 @@ def apply(
 
     with _errors():
         fleet = read_fleet(file)
-        if fleet.address == "local":
+        if fleet.address == "local" and not check:
             _run_locally(fleet)
             return
         with connected(fleet.address):
@@ -142,7 +147,7 @@ def serve(
         except ImportError as error:
             raise SluiceError(f"{error.name} is not installed: pip install 'sluice-video[fleet]'") from error
         http = http_entry(host, port, token_file, allow_host or ())
-        with connected(address):
+        with connected(address), _until_interrupted():
             host_of(fleet)
             view = FleetView(lambda: ask(host_of(fleet).status.remote(), _VIEW_ANSWER))
             server = serve_view(view, http)
@@ -159,14 +164,12 @@ def serve(
 @app.command()
 def end(fleet: Name = "sluice", address: Address = "auto") -> None:
     """Stop every worker of a fleet, and forget it."""
-    import ray
-
-    from sluice.app.fleet.connection import ask, connected, host_of
+    from sluice.app.fleet.connection import ask, connected, end_process, host_of
 
     with _errors(), connected(address):
         host = host_of(fleet)
         ask(host.end.remote())
-        ray.kill(host)
+        end_process(host)
         typer.echo(f"fleet {fleet} has ended")
 
 
@@ -182,17 +185,31 @@ def _run_locally(fleet: Any) -> None:
     """Keep a fleet on a cluster of this machine, until interrupted."""
     from sluice.app.fleet.connection import ask, connected, host_of
 
-    with connected("local"):
+    with connected("local") as where, _until_interrupted():
         _check(fleet)
         host = host_of(fleet.name, create=True)
         ask(host.apply.remote(fleet))
-        typer.echo(f"fleet {fleet.name}: {len(fleet.streams)} streams on this machine, until Ctrl-C")
+        typer.echo(
+            f"fleet {fleet.name}: {len(fleet.streams)} streams on this machine, until Ctrl-C; RAY_ADDRESS={where}"
+        )
         try:
             while True:
-                time.sleep(5)
+                time.sleep(_SUMMARY)
                 typer.echo(_summary(ask(host.status.remote())))
         except KeyboardInterrupt:
             ask(host.end.remote())
+
+
+@contextmanager
+def _until_interrupted() -> Iterator[None]:
+    """Have SIGTERM do what Ctrl-C does, also where a shell has had Ctrl-C ignored."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _check(fleet: Any) -> None:

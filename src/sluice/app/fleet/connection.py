@@ -32,8 +32,8 @@ def read_fleet(path: Path, environment: Mapping[str, str] | None = None) -> Flee
 
 
 @contextlib.contextmanager
-def connected(address: str) -> Iterator[None]:
-    """Be connected to a Ray cluster.
+def connected(address: str) -> Iterator[str]:
+    """Be connected to a Ray cluster, whose address is given.
 
     Args:
         address: host:port, "auto" for the one this machine belongs to, "local" for one that ends with this process.
@@ -48,7 +48,7 @@ def connected(address: str) -> Iterator[None]:
     from sluice.app.fleet.ray_cluster import NAMESPACE
 
     if ray.is_initialized():  # a program that has connected already
-        yield
+        yield ray.get_runtime_context().gcs_address
         return
     _check_reachable(address)
     try:
@@ -62,7 +62,7 @@ def connected(address: str) -> Iterator[None]:
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ConfigurationError(f"there is no Ray cluster at {address!r}: {str(error).splitlines()[0]}") from error
     try:
-        yield
+        yield ray.get_runtime_context().gcs_address
     finally:
         ray.shutdown()
 
@@ -205,3 +205,10 @@ def ask(call: Any, seconds: float = _ANSWER) -> Any:
         raise error.cause if isinstance(error.cause, SluiceError) else SluiceError(str(error)) from None
     except (GetTimeoutError, RayActorError) as error:
         raise SluiceError(f"the fleet's host does not answer: {str(error).splitlines()[-1]}") from error
+
+
+def end_process(host: Any) -> None:
+    """End a fleet's host for good."""
+    import ray
+
+    ray.kill(host)
