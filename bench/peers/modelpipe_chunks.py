@@ -1,12 +1,17 @@
 """modelpipe: its detector on ONNX Runtime and its tracker, one branch per clip, analytics as chunks."""
 
 import os
+import site
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
 os.environ["MP_ANALYTICS"] = "chunk"
 (folder,) = find_spec("modelpipe").submodule_search_locations
 os.environ["GST_PLUGIN_PATH"] = str(Path(folder) / "plugins")
+# As its own launcher does: GStreamer's scanner runs the system's Python, which does not know this environment.
+os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(folder) / "plugins" / "python"), *site.getsitepackages()])
+os.environ["GST_REGISTRY"] = str(Path(tempfile.mkdtemp()) / "registry.bin")
 
 import gi
 
