@@ -254,3 +254,10 @@ def test_hls_has_a_playlist_that_plays(tmp_path: Path) -> None:
     assert len(named) == 3
     assert len(files(folder, ".ts")) == 5
     assert count_frames(folder / "index.m3u8") == 75
+
+
+def test_outputs_that_never_got_a_frame_are_no_failures(tmp_path: Path) -> None:
+    stream = Stream(OutputOptions(record=RecordOptions(tmp_path / "r"), hls=HlsOptions(tmp_path / "h")))
+    stream.branch.end()
+    stream.outputs.close()
+    assert [event for event in stream.events if event[0].endswith("failed")] == []

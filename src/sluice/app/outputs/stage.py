@@ -135,6 +135,8 @@ class Stage:
         if self.over:
             return
         self.over = True
+        if self.target is not None and self.target.ended and not self.target.pushed:
+            reason = None  # sinks complain of an end that comes before anything else
         self._release()
         self._on_end(reason)
 
