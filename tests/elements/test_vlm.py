@@ -383,7 +383,9 @@ def test_faults_of_an_endpoint_leave_the_stream_alone(reason) -> None:
 def test_stop_with_requests_in_flight() -> None:
     elements.register("sluicevlm")
     with ChatServer(answer=lambda asked: Reply(hang=True)) as server:
-        with Feed(f"sluicevlm name=v backend={server.url} model=m every=1 timeout=600 concurrency=4") as line:
+        with Feed(
+            f"sluicevlm name=v backend={server.url} model=m every=1 timeout=600 concurrency=4 max-queued=8"
+        ) as line:
             for number in range(6):
                 line.push(at(number))
             until(lambda: len(server.asked) == 4)
