@@ -19,6 +19,7 @@ from sluice.app.allocation import keep_pictures_apart
 from sluice.app.exceptions import as_exception, interruption
 from sluice.app.graph import Graph
 from sluice.app.gst import describe
+from sluice.app.memory import keep_few_arenas
 from sluice.app.model_control import ModelControl
 from sluice.app.options import Options
 from sluice.app.places import is_of_closed_source
@@ -75,6 +76,8 @@ class Job:
         events: EventLog | None = None,
     ) -> None:
         """Build the graph; raises ConfigurationError as `Graph` does."""
+        if options.service:
+            keep_few_arenas()
         self._graph = Graph([plan.source for plan in planned], options, iterated, branches)
         self._options = options
         self.queue = self._graph.queue
