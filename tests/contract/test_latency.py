@@ -210,7 +210,7 @@ from sluice.contract.latency import LatencyMeter, component_latencies
 from sluice.contract.metadata import BatchMeta
 Gst.init(None)
 pipeline = Gst.Pipeline.new()
-mux = make_element("sluicemux", batch_size=2)
+mux = make_element("sluicemux", batch_size=2, batched_push_timeout=-1)  # only full batches
 infer, queue, sink = make_element("sluiceinfer", model="none"), make_element("queue"), make_element("fakesink")
 add_chain(pipeline, mux, infer, queue, sink)
 for number in range(2):
