@@ -186,6 +186,8 @@ class Statistics(Answer):
     """Live pictures and event streams that are being sent."""
     webrtc: bool
     """Whether live pictures can be had by WebRTC."""
+    webrtc_advised: bool
+    """Whether the page takes WebRTC by itself: with GStreamer 1.22, every viewer leaves 20 sockets open for good."""
     totals: Totals
 
 

@@ -7,8 +7,12 @@ import time
 from pathlib import Path
 from typing import Annotated
 
+import gi
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import PlainTextResponse
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
 
 from sluice import __version__
 from sluice.app.serve.bodies import (
@@ -27,6 +31,8 @@ from sluice.app.serve.service import NotReadyError, Service
 from sluice.app.streams import Event, StreamState
 from sluice.errors import ConfigurationError
 
+# webrtcbin of 1.22 never frees its ICE agent and its sockets; that of 1.26 does. None between them was tried.
+_WEBRTC_LETS_GO = (1, 26)
 _PAGE_SIZE = resource.getpagesize()
 _Since = Annotated[int, Query(ge=0, le=2**53, description="Number of the last event seen; 0: all that are kept.")]
 
@@ -132,6 +138,7 @@ def _statistics(service: Service, context: Context) -> Statistics:
         memory_bytes=int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_SIZE,
         viewers=context.viewers.count,
         webrtc=service.pictures.webrtc_available,
+        webrtc_advised=service.pictures.webrtc_available and Gst.version() >= _WEBRTC_LETS_GO,
         totals=Totals(
             streams=len(streams),
             playing=sum(stream.state is StreamState.PLAYING for stream in streams),

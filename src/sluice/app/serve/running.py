@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import resource
 import signal
 import sys
 import threading
@@ -60,6 +61,7 @@ def serve(path: Path, *, check_only: bool = False, verbose: bool = False) -> int
             print(f"{path}: no fault found; {len(kept.streams(loaded.config.streams))} streams")
             return OK
         _log_to_stderr(loaded.secrets.scrub, verbose)
+        _allow_many_files()
         with _Signals() as signals:
             return _Running(loaded, state, kept).until(signals)
     except (ConfigurationError, ModelError) as error:
@@ -158,6 +160,12 @@ class _Signals:
         if self.received:
             os._exit(128 + number)
         self.received = number
+
+
+def _allow_many_files() -> None:
+    """Let the process open as many files as it may: a camera takes about ten, and the usual limit is 1024."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _export(monitor: Monitor, entry: OpenTelemetryEntry) -> OtelExport:

@@ -126,7 +126,7 @@ async function refresh() {
       events?.close();
       loaded = false;
     }
-    webrtc = numbers.webrtc && "RTCPeerConnection" in window;
+    webrtc = numbers.webrtc_advised && "RTCPeerConnection" in window;
     showStreams(streams);
     if (!loaded) await loadOnce();
     showNumbers(streams, before);
