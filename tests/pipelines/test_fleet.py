@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -25,6 +26,8 @@ from typer.testing import CliRunner
 from sluice.app.cli import app
 from sluice.app.fleet.connection import ask, connected, host_of, read_fleet
 from sluice.app.fleet.fence import Fence
+from sluice.app.fleet.view import FleetView
+from sluice.app.fleet.web import http_entry, serve_view
 from sluice.errors import SluiceError
 
 pytestmark = pytest.mark.timeout(240)
@@ -135,7 +138,7 @@ class Site:
                 "stuck_after": 8,
                 "flapping": {"losses": 100, "within": 60, "quarantine": 60},
             },
-            "rollout": {"rule": {"seconds": 6, "frames": 20, "slower": 100}},
+            "rollout": {"rule": {"seconds": 10, "frames": 20, "slower": 100}},
             **other,
         }
         path.write_text(yaml.safe_dump(described))
@@ -191,6 +194,11 @@ def plays(status: dict[str, Any]) -> bool:
 
 def places(status: dict[str, Any]) -> dict[str, tuple[str, int]]:
     return {stream["name"]: (stream["worker"], stream["epoch"]) for stream in status["streams"]}
+
+
+def models(status: dict[str, Any]) -> set[str]:
+    """What the workers with streams run."""
+    return {worker["model"] for worker in status["workers"] if worker["streams"]}
 
 
 def busiest(status: dict[str, Any]) -> dict[str, Any]:
@@ -262,6 +270,14 @@ def test_every_stream_plays_and_tells_of_itself(site: Site) -> None:
     site.wait(lambda _: len(site.messages.passed) == STREAMS)
     site.messages.check()
     assert "30 playing" in run("status", "--fleet", "yard", "--address", site.cluster.address)
+    server = serve_view(FleetView(site.status), http_entry("127.0.0.1", 0, None, ()))
+    try:
+        with urlopen(f"{server.url}/metrics", timeout=PATIENCE) as answer:
+            lines = answer.read().decode().splitlines()
+    finally:
+        server.stop()
+    assert sum(line.startswith("sluice_fleet_stream_playing{") and line.endswith(" 1.0") for line in lines) == STREAMS
+    assert sum(line.startswith("sluice_fleet_node_up{") for line in lines) == 4
 
 
 def test_a_file_that_is_refused_leaves_a_fleet_as_it_is(site: Site) -> None:
@@ -297,6 +313,8 @@ def test_streams_are_added_and_removed_and_one_that_is_wrong_fails_alone(site: S
     assert sum(event["kind"] == "worker-lost" for event in site.events()) == 0
     logs = run("logs", "--fleet", "yard", "--address", site.cluster.address)
     assert "shut" in logs
+    folder = Path(site.cluster.head_node.get_session_dir_path(), "logs")
+    assert not [path for path in folder.rglob("*") if path.is_file() and SECRET in path.read_text(errors="replace")]
     assert SECRET not in logs + json.dumps(site.status()) + str(ray.util.list_named_actors(all_namespaces=True))
 
 
@@ -353,9 +371,9 @@ def test_a_model_that_fails_is_rolled_back_and_one_that_works_is_promoted(site: 
         run("roll-out", site.model(name), "--canary", "cam-3", *at)
         site.wait(lambda status: status["rollout"] is None)
         assert reason in site.told("rollout-rolled-back")[-1]
-    site.wait(lambda status: {w["model"] for w in status["workers"]} == {site.model("Finds")})
+    site.wait(lambda status: models(status) == {site.model("Finds")})
     run("roll-out", site.model("FindsToo"), *at)
-    site.wait(lambda status: {w["model"] for w in status["workers"]} == {site.model("FindsToo")})
+    site.wait(lambda status: models(status) == {site.model("FindsToo")})
     assert places(site.status()) == places(before), "no stream has moved"
 
 

@@ -45,6 +45,7 @@ class Simulated:
     cut_off: bool = False
     streams: dict[str, StreamOrder] = field(default_factory=dict)
     refusal: str = ""
+    refused: int = 0
     begun: float = 0.0
     hangs_from: float | None = None
 
@@ -64,7 +65,7 @@ class Simulated:
     def _report(self) -> Report:
         frames = int((self.clock() - self.begun) * 10)
         errors = frames if self.model in self.bad_models and "raises" in self.model else 0
-        counts = ModelCounts(self.model, frames - errors, errors, frames * 5.0, frames, self.refusal)
+        counts = ModelCounts(self.model, frames - errors, errors, frames * 5.0, frames, self.refusal, self.refused)
         epochs = {name: order.epoch for name, order in self.streams.items()}
         moved = self.clock() if self.hangs_from is None else min(self.hangs_from, self.clock())
         streams = tuple(
@@ -76,9 +77,9 @@ class Simulated:
     def swap_model(self, model: str) -> Answer:
         def change() -> None:
             if "missing" in model:
-                self.refusal = f"there is no file {model}"
+                self.refusal, self.refused = f"there is no file {model}", self.refused + 1
             else:
-                self.model, self.refusal, self.begun = model, "", self.clock()
+                self.model, self.begun = model, self.clock()
 
         answer = Answer(self, change)
         if answer.done():

@@ -337,3 +337,26 @@ def test_a_fleet_without_a_model_has_none_to_roll_out() -> None:
     run = begun(model={"name": "none"})
     with pytest.raises(ConfigurationError, match="without a model"):
         run.controller.roll_out("new")
+
+
+def test_the_next_model_is_not_blamed_for_the_last_one() -> None:
+    run = begun(rollout={"rule": {"seconds": 20, "frames": 50}})
+    run.controller.roll_out("missing")
+    run.go(5)
+    assert "rollout-rolled-back" in run.kinds()
+    run.controller.roll_out("new")
+    run.go(40)
+    assert {worker.model for worker in run.cluster.workers} == {"new"}
+
+
+def test_a_worker_without_streams_is_no_canary_and_changes_its_model_when_it_gets_some() -> None:
+    run = begun(streams=1, workers={"streams": 6, "spare": 1}, rollout={"rule": {"seconds": 20, "frames": 50}})
+    spare = next(worker for worker in run.cluster.workers if not worker.streams)
+    run.controller.roll_out("new")
+    run.go(40)
+    assert {worker.model for worker in run.cluster.workers if worker.streams} == {"new"}
+    assert spare.model == "old"
+    next(worker for worker in run.cluster.workers if worker.streams).dead = True
+    run.go(20)
+    run.check_each_runs_once()
+    assert {worker.model for worker in run.cluster.workers if worker.streams and not worker.dead} == {"new"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.app.fleet.fence import Fence
+from sluice.app.fleet.fence import Fence, first_epoch, next_generation
 from sluice.app.fleet.nodes import FlappingRule, NodeHealth
 from sluice.app.fleet.plan import Placement, WorkerView, make_plan
 from sluice.app.fleet.rollout import ModelCounts, RolloutRule, Verdict, judge
@@ -140,3 +140,17 @@ def test_a_canary_is_judged(counts: ModelCounts, seconds: float, verdict: Verdic
 
 def test_counts_since_a_moment() -> None:
     assert ModelCounts("m", 10, 2, 50.0, 5).since(ModelCounts("m", 4, 1, 20.0, 2)) == ModelCounts("m", 6, 1, 30.0, 3)
+
+
+@given(kept=st.integers(0, 2**32), clocks=st.lists(st.floats(0, 2.0**32), min_size=2, max_size=5))
+def test_epochs_grow_from_host_to_host_whatever_their_clocks_say(kept: int, clocks: list[float]) -> None:
+    epochs = []
+    for clock in clocks:
+        kept = next_generation(kept, clock)
+        epochs.append(first_epoch(kept))
+    assert epochs == sorted(set(epochs))
+    assert epochs[-1] < 2**53, "readers of JSON can tell them apart"
+
+
+def test_a_cluster_that_has_forgotten_all_begins_behind_what_readers_have_seen() -> None:
+    assert next_generation(0, 2_000_000_000.0) > next_generation(0, 1_999_999_999.0) > next_generation(5, 0.0)

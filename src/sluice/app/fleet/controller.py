@@ -151,9 +151,10 @@ class Controller:
 
     def _try(self, model: str, streams: Sequence[str]) -> None:
         reports = self._reports()
-        workers = {self._placed[stream].worker for stream in streams} & reports.keys() or set(sorted(reports)[:1])
+        busy = sorted(name for name, report in reports.items() if report.epochs)
+        workers = {self._placed[stream].worker for stream in streams} & set(busy) or set(busy[:1])
         if not workers:
-            raise ConfigurationError("no worker runs yet")
+            raise ConfigurationError("no worker runs a stream yet")
         self._trial = Trial(model, self._fleet.model.name, workers, self._fleet.rollout.rule, self._clock())
         self._trial.begin(reports)
         self.log.add("rollout-begun", None, f"{model} on {', '.join(sorted(workers))}", model=model)

@@ -8,7 +8,7 @@ from sluice.app.fleet.cluster import Call, Handle
 from sluice.app.fleet.orders import Report
 from sluice.app.streams.states import StreamState
 
-_AGAIN = 60.0  # seconds between two attempts to have a worker change to the model that it shall run
+_AGAIN = 10.0  # seconds between two attempts to have a worker change to the model that it shall run
 
 
 @dataclass
@@ -67,8 +67,11 @@ class Known:
         return self.starting is None and not self.lost and self.stopping is None
 
     def lacks_model(self, wanted: str, now: float) -> bool:
-        """Whether it is to be told to change to a model: it neither runs nor loads it, or loads another."""
-        if self.report is None:
+        """Whether it is to be told to change to a model: it neither runs nor loads it, or loads another.
+
+        A worker without streams is not: models change between two frames.
+        """
+        if self.report is None or not self.report.epochs:
             return False
         counts, (given, when) = self.report.counts, self.given
         settled = given in ("", wanted) or bool(counts.refusal)  # it does not load another one

@@ -49,6 +49,7 @@ class ModelCounts:
         milliseconds: of all its calls together.
         calls: how many calls.
         refusal: why the last change of model failed, "" if it did not.
+        refused: number of the event that told so, 0 before the first.
     """
 
     model: str
@@ -57,6 +58,7 @@ class ModelCounts:
     milliseconds: float = 0.0
     calls: int = 0
     refusal: str = ""
+    refused: int = 0
 
     def since(self, before: ModelCounts) -> ModelCounts:
         """Return what came after an earlier moment."""
@@ -66,7 +68,8 @@ class ModelCounts:
             max(0, self.errors - before.errors),
             max(0.0, self.milliseconds - before.milliseconds),
             max(0, self.calls - before.calls),
-            self.refusal,
+            self.refusal if self.refused > before.refused else "",  # else it was another model's
+            self.refused,
         )
 
 

@@ -38,6 +38,7 @@ class Worker:
         self._changing = threading.Lock()
         self._heard = clock()
         self._failure = ""
+        self._seen = self._refused = 0  # the events that were looked at; the last change of model that failed
         self._over = threading.Event()
         model = None if order.model == "none" else order.model
         self._pipeline = Pipeline([], service=True, model=model, **{"on_error": "skip", **order.options})
@@ -70,8 +71,7 @@ class Worker:
         """Say how things are, with the events behind the one of that number."""
         self._heard = self._clock()
         events = tuple(self._pipeline.events.since(since))
-        with self._changing:
-            epochs = dict(self._epochs)
+        epochs = dict(self._epochs)  # in one step: a change may hold the lock for seconds, and an answer must not wait
         return Report(
             worker=self._order.name,
             node=self._node,
@@ -118,6 +118,10 @@ class Worker:
 
     def _counts(self) -> ModelCounts:
         status = self._pipeline.model
+        for event in self._pipeline.events.since(self._seen):
+            self._seen = event.number
+            if event.kind == "model-refused":
+                self._refused = event.number
         stats: dict[str, Any] = {}
         for element in self._pipeline.elements:
             if element.get_factory().get_name() == "sluiceinfer":
@@ -134,6 +138,7 @@ class Worker:
             milliseconds=float(stats.get("model-ms-mean", 0.0)) * calls,
             calls=calls,
             refusal=status["reason"],
+            refused=self._refused,
         )
 
     def _wait(self) -> None:
