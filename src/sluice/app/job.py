@@ -16,7 +16,7 @@ from gi.repository import GLib, Gst
 
 from sluice.app.accounts import Progress, leave_out_broken, progress_of
 from sluice.app.allocation import keep_pictures_apart
-from sluice.app.exceptions import as_exception, interruption
+from sluice.app.exceptions import as_exception
 from sluice.app.graph import Graph
 from sluice.app.gst import describe
 from sluice.app.memory import keep_few_arenas
@@ -26,6 +26,7 @@ from sluice.app.places import is_of_closed_source
 from sluice.app.planned import Planned
 from sluice.app.roster import Roster
 from sluice.app.sources import redact
+from sluice.app.starting import start_elements
 from sluice.app.streams.branch import BranchFactory
 from sluice.app.streams.events import EventLog
 from sluice.app.streams.policy import StreamPolicy
@@ -128,7 +129,7 @@ class Job:
         self._started = time.monotonic()
         keep_pictures_apart()
         try:
-            self._start_elements()
+            start_elements(self._graph)
         except BaseException as error:  # an interruption too
             self._summary.errors.append(str(error))
             self._graph.close([])
@@ -141,17 +142,6 @@ class Job:
         for stream in streams:
             self._post(partial(self._tending.begin, stream))
         self._thread.start()
-
-    def _start_elements(self) -> None:
-        pipeline = self._graph.pipeline
-        # Those that may refuse their settings come first: the sinks empty an earlier run's files as they open them.
-        first = [element for element in (self._graph.infer, self._graph.tracker) if element is not None]
-        states = [(element, Gst.State.READY) for element in first] + [(pipeline, Gst.State.PLAYING)]
-        if any(element.set_state(state) == Gst.StateChangeReturn.FAILURE for element, state in states):
-            message = pipeline.get_bus().timed_pop_filtered(0, Gst.MessageType.ERROR)
-            if message is None:
-                raise SluiceError("the pipeline could not be started")
-            raise interruption(message) or as_exception(message)
 
     def wait(self) -> None:
         """Wait for the end; a KeyboardInterrupt gets through.
