@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import os
 import signal
 import sys
 import time
@@ -189,9 +190,9 @@ def _run_locally(fleet: Any) -> None:
         _check(fleet)
         host = host_of(fleet.name, create=True)
         ask(host.apply.remote(fleet))
-        typer.echo(
-            f"fleet {fleet.name}: {len(fleet.streams)} streams on this machine, until Ctrl-C; RAY_ADDRESS={where}"
-        )
+        reached = {"RAY_ADDRESS": where, "RAY_AUTH_MODE": os.environ.get("RAY_AUTH_MODE")}  # the second is Ray's doing
+        settings = " ".join(f"{name}={value}" for name, value in reached.items() if value)
+        typer.echo(f"fleet {fleet.name}: {len(fleet.streams)} streams on this machine, until Ctrl-C; export {settings}")
         try:
             while True:
                 time.sleep(_SUMMARY)

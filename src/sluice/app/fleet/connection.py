@@ -60,7 +60,10 @@ def connected(address: str) -> Iterator[str]:
             include_dashboard=False if address == "local" else None,
         )
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise ConfigurationError(f"there is no Ray cluster at {address!r}: {str(error).splitlines()[0]}") from error
+        raise ConfigurationError(
+            f"there is no Ray cluster at {address!r}, or it asks for a token and RAY_AUTH_MODE is not token: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
     try:
         yield ray.get_runtime_context().gcs_address
     finally:
