@@ -288,7 +288,7 @@ def test_a_worker_that_finds_no_room_is_not_waited_for_when_its_streams_are_want
     run.go(10)
     run.controller.apply(fleet(0))
     run.go(30)
-    assert run.controller.workers == {}
+    assert run.controller.status()["workers"] == []
     assert all(worker.dead for worker in run.cluster.workers)
 
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
-from sluice.app.fleet.cluster import Cluster, WorkerLostError
+from sluice.app.fleet.cluster import Call, Cluster, WorkerLostError
 from sluice.app.fleet.known import Known
 from sluice.app.fleet.nodes import NodeHealth
 from sluice.app.fleet.orders import Report, StreamOrder, WorkerOrder
@@ -192,11 +192,6 @@ class Controller:
         """Where each stream runs."""
         return dict(self._placed)
 
-    @property
-    def workers(self) -> Mapping[str, Report | None]:
-        """The workers that are not given up, and the last that was heard of each."""
-        return {name: known.report for name, known in self._workers.items() if not known.lost}
-
     # One step
 
     def step(self) -> None:
@@ -215,7 +210,7 @@ class Controller:
 
     def _hear(self, known: Known, now: float) -> None:
         if known.starting is not None and known.starting.done():
-            self._hear_started(known, now)
+            self._hear_started(known, known.starting, now)
         if known.reporting is not None and known.reporting.done():
             call, known.reporting = known.reporting, None
             try:
@@ -225,7 +220,7 @@ class Controller:
             except Exception as error:
                 self.log.add("worker-complained", None, f"{known.name}: {error}", worker=known.name)
         if known.syncing is not None and known.syncing.done():
-            self._hear_synced(known)
+            self._hear_synced(known, known.syncing)
         if known.starting is not None and known.name in self._adopting and now > self._adopted_by:
             known.starting = None
             self._lose(known, "it did not answer the new controller")
@@ -237,9 +232,8 @@ class Controller:
         if late and not known.lost and known.stopping is None and known.starting is None:
             self._lose(known, f"no answer for {now - known.heard:.0f} s")
 
-    def _hear_started(self, known: Known, now: float) -> None:
-        assert known.starting is not None
-        call, known.starting = known.starting, None
+    def _hear_started(self, known: Known, call: Call, now: float) -> None:
+        known.starting = None
         try:
             known.node = str(call.result())
         except Exception as error:
@@ -257,9 +251,8 @@ class Controller:
         del self._workers[known.name]
         self.log.add("worker-failed", None, f"{known.name} could not start: {reason}", worker=known.name)
 
-    def _hear_synced(self, known: Known) -> None:
-        assert known.syncing is not None
-        call, known.syncing = known.syncing, None
+    def _hear_synced(self, known: Known, call: Call) -> None:
+        known.syncing = None
         try:
             refused = cast(dict[str, str], call.result())
         except WorkerLostError as error:
