@@ -51,8 +51,7 @@ class Controller:
         self._want(fleet)
         self._workers: dict[str, Known] = {}
         self._placed: dict[str, Placement] = {}
-        self._failed_starts = 0
-        self._start_after = 0.0
+        self._failed_starts, self._start_after = 0, 0.0
         self._leaving: dict[str, str] = {}  # streams that a worker still has to let go of, before they go elsewhere
         self._trial: Trial | None = None
         self._epochs = itertools.count(first_epoch)

@@ -99,12 +99,12 @@ def make_plan(
     moving = _of_one_unfit(keeps, known)
     for stream in moving[: room.free] if settled else ():
         withdraw.append((stream, keeps[stream]))  # it gets its place once it has left the old one
-    target = -(-len(wanted) // capacity) + spare if wanted else 0
-    needed = max(-(-(len(waiting) + len(moving[room.free :])) // capacity), target - len(known))
+    enough = -(-len(wanted) // capacity) + spare if wanted else 0
+    needed = max(-(-(len(waiting) + len(moving[room.free :])) // capacity), enough - len(known))
     surplus = [name for name, load in loads.items() if not load and not known[name].fit]
     if not (waiting or moving or starting):
         empty = [name for name, load in loads.items() if not load and known[name].fit]
-        surplus += empty[: max(0, len(known) - len(surplus) - target)]
+        surplus += empty[: max(0, len(known) - len(surplus) - enough)]
     return Plan(place, tuple(withdraw), max(0, needed) - starting, tuple(waiting), tuple(surplus))
 
 
