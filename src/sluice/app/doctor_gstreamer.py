@@ -131,7 +131,12 @@ def check_plugin_loader() -> Iterator[Finding]:
         yield Finding("libpython", "ok", str(library))
     variables = environment()
     problem, found = look(**variables)
-    if problem is None and not found["loader"]:
+    if problem is None and found["loader"] and not found["own"]:
+        yield Finding("plugin loader", "ok", f"GStreamer finds all {len(ELEMENTS)} elements in {plugin_path()}")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        fresh_problem, fresh = look(**variables, GST_REGISTRY=f"{folder}/registry.bin")
+    if fresh_problem is None and not fresh["loader"]:
         yield Finding(
             "plugin loader",
             "fault",
@@ -139,17 +144,12 @@ def check_plugin_loader() -> Iterator[Finding]:
             "apt-get install gstreamer1.0-python3-plugin-loader",
         )
         return
-    if problem is None and not found["own"]:
-        yield Finding("plugin loader", "ok", f"GStreamer finds all {len(ELEMENTS)} elements in {plugin_path()}")
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        fresh_problem, fresh = look(**variables, GST_REGISTRY=f"{folder}/registry.bin")
     missing = problem or ", ".join(map(str, found["own"]))  # type: ignore[call-overload]
     if fresh_problem is None and not fresh["own"]:
         yield Finding(
             "registry cache",
             "fault",
-            f"GStreamer's cache says that Sluice's plugins hold no elements, which is no longer so: {missing}",
+            f"GStreamer's cache was made before Sluice's elements could be loaded, which is no longer so: {missing}",
             f"rm -f {_registry_files()}",
         )
     else:
