@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -113,7 +114,7 @@ class Cluster:
         return [NodeView(name, name, alive) for name, alive in self.alive.items()]
 
     def start_worker(self, order: WorkerOrder, resources: Resources, avoid: Sequence[str]) -> Simulated:
-        loads = {name: sum(w.node == name and not w.dead for w in self.workers) for name in self.alive}
+        loads = Counter(worker.node for worker in self.workers if not worker.dead)
         free = [name for name, alive in self.alive.items() if alive and name not in avoid and loads[name] < self.room]
         node = min(free, key=lambda name: loads[name]) if free else ""
         worker = Simulated(
