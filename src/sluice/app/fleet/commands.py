@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +24,7 @@ Address = Annotated[
     typer.Option(envvar="RAY_ADDRESS", help="The Ray cluster: host:port, or auto for the one this machine belongs to."),
 ]
 _READY_STEP = 0.5
+_ENDING = 20.0  # seconds for workers to close their streams
 _SUMMARY = 5.0  # seconds between two lines of a fleet on this machine
 _VIEW_ANSWER = 5.0  # seconds that the fleet's host may take for the page
 
@@ -198,7 +199,8 @@ def _run_locally(fleet: Any) -> None:
                 time.sleep(_SUMMARY)
                 typer.echo(_summary(ask(host.status.remote())))
         except KeyboardInterrupt:
-            ask(host.end.remote())
+            with suppress(SluiceError):  # where Ray was told to end as well, its processes end without being asked
+                ask(host.end.remote(), _ENDING)
 
 
 @contextmanager

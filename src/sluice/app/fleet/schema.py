@@ -103,7 +103,8 @@ class Fleet(Strict):
     tracker: TrackerEntry = TrackerEntry()
     """The tracker."""
     messages: str | None = None
-    """The broker's URL, or a file of JSON lines on each node; {worker} in it is the worker's name."""
+    """The broker's URL, or a file of JSON lines on each node; {worker} in it is the worker's name. A relative path
+    starts from where Ray was started."""
     workers: Workers = Workers()
     """How workers are made."""
     recovery: Recovery = Recovery()
