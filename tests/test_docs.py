@@ -62,16 +62,20 @@ def test_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     for name in ("examples", "docs"):
         (tmp_path / name).symlink_to(ROOT / name)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    shell = subprocess.Popen(
-        ["bash", "-c", text], cwd=tmp_path, env={**os.environ, "PATH": path}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
+    printed = tmp_path.parent / f"{tmp_path.name}.txt"  # a file: what a page leaves running would keep a pipe open
+    with printed.open("w") as output:
+        shell = subprocess.Popen(
+            ["bash", "-c", text], cwd=tmp_path, env={**os.environ, "PATH": path},
+            stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
     try:
-        printed, _ = shell.communicate(timeout=110)
+        shell.wait(110)
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"it did not end:\n{printed.read_text()}")
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)  # the servers that a page leaves running
-    assert shell.returncode == 0, printed
+    assert shell.returncode == 0, printed.read_text()
 
 
 def test_every_page_is_in_the_contents_and_every_entry_is_a_page() -> None:
