@@ -70,7 +70,8 @@ assert Gst.Element.register(None, name, rank, element)
 made = Gst.ElementFactory.make(name)
 assert made is not None
 for spec in made.list_properties():
-    made.get_property(spec.name)
+    if spec.flags & 1:  # readable
+        made.get_property(spec.name)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -327,14 +327,14 @@ def test_objects_without_a_confirmed_track_are_counted_or_kept(tmp_path: Path) -
     model.write_text(
         "import sluice\n"
         "def weak(frames):\n"
-        "    return [sluice.Detections(xyxy=[[5, 5, 50, 50]], scores=[0.3], class_ids=[0]) for _ in frames]\n"
+        "    return [sluice.Detections(xyxy=[[5, 5, 50, 50]], scores=[0.2], class_ids=[0]) for _ in frames]\n"
     )
     counted = {}
     for keep in (False, True):
         with Pipeline(["test:ball?frames=9"], model=f"{model}:weak", keep_unconfirmed=keep) as pipeline:
             seen = [obj for frame in pipeline for obj in frame.objects]
         counted[keep] = (len(seen), pipeline.summary.unconfirmed, {obj.id for obj in seen})
-    # ByteTrack begins no track with a score of 0.3.
+    # No track begins with a score below 0.25.
     assert counted[False] == (0, 9, set())
     assert counted[True] == (9, 0, {None})
     assert "--keep-unconfirmed" in str(Summary([], unconfirmed=9))

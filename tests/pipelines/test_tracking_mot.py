@@ -116,7 +116,7 @@ def check(found, frames, expected):
 @pytest.mark.parametrize("name", SIZES)
 def test_bytetrack_on_a_sequence(data, tmp_path, name):
     frames = sequence(data, name)
-    (found,) = run(tmp_path, [name], [frames], "sluicetracker keep-unconfirmed=true")
+    (found,) = run(tmp_path, [name], [frames], "sluicetracker keep-unconfirmed=true track-threshold=-1")
     expected = run_library(frames, "ByteTrackTracker")
     check(found, frames, expected)
     assert max(ids.max(initial=-1) for ids in expected) > 3
@@ -124,7 +124,7 @@ def test_bytetrack_on_a_sequence(data, tmp_path, name):
 
 def test_unconfirmed_rows_are_the_only_ones_that_go(data, tmp_path):
     frames = sequence(data, "PETS09-S2L1")
-    (found,) = run(tmp_path, ["PETS09-S2L1"], [frames], "sluicetracker")
+    (found,) = run(tmp_path, ["PETS09-S2L1"], [frames], "sluicetracker track-threshold=-1")
     expected = run_library(frames, "ByteTrackTracker")
     confirmed = {number: rows[ids >= 0] for (number, rows), ids in zip(frames.items(), expected, strict=True)}
     check(found, confirmed, [ids[ids >= 0] for ids in expected])
@@ -133,7 +133,7 @@ def test_unconfirmed_rows_are_the_only_ones_that_go(data, tmp_path):
 def test_streams_of_one_pipeline_are_tracked_as_if_alone(data, tmp_path):
     names = ["TUD-Campus", "PETS09-S2L1", "PETS09-S2L1"]
     frames = [sequence(data, name) for name in names]
-    tracker = "sluicetracker algorithm=ocsort tracker-options=lost_track_buffer=15 keep-unconfirmed=true"
+    tracker = "sluicetracker algorithm=ocsort tracker-options=lost_track_buffer=15 keep-unconfirmed=true track-threshold=-1"
     for found, tables in zip(run(tmp_path, names, frames, tracker), frames, strict=True):
         check(found, tables, run_library(tables, "OCSORTTracker", lost_track_buffer=15))
 
@@ -146,7 +146,7 @@ def test_batched_algorithms_on_streams_of_one_pipeline(data, tmp_path, name, cla
     names = ["TUD-Campus", "PETS09-S2L1", "TUD-Stadtmitte"]
     frames = [sequence(data, name) for name in names]
     text = ",".join(f"{key}={value}" for key, value in options.items())
-    tracker = f'sluicetracker algorithm={name} implementation=batched tracker-options="{text}" keep-unconfirmed=true'
+    tracker = f'sluicetracker algorithm={name} implementation=batched tracker-options="{text}" keep-unconfirmed=true track-threshold=-1'
     for found, tables in zip(run(tmp_path, names, frames, tracker), frames, strict=True):
         check(found, tables, run_library(tables, class_name, **options))
 
