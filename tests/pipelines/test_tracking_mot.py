@@ -57,6 +57,9 @@ def sequence(data, name):
     return inside(read_detections(data / "mot" / name / "det" / "det.txt", FRAMES), SIZES[name])
 
 
+AS_THE_LIBRARY = "keep-unconfirmed=true track-threshold=-1"
+
+
 def run(tmp_path, names, frames, tracker, tail="fakesink", clip=None):
     """Run the sequences as streams of one pipeline; return, by stream, each frame's objects in the rows' order.
 
@@ -116,7 +119,7 @@ def check(found, frames, expected):
 @pytest.mark.parametrize("name", SIZES)
 def test_bytetrack_on_a_sequence(data, tmp_path, name):
     frames = sequence(data, name)
-    (found,) = run(tmp_path, [name], [frames], "sluicetracker keep-unconfirmed=true track-threshold=-1")
+    (found,) = run(tmp_path, [name], [frames], f"sluicetracker {AS_THE_LIBRARY}")
     expected = run_library(frames, "ByteTrackTracker")
     check(found, frames, expected)
     assert max(ids.max(initial=-1) for ids in expected) > 3
@@ -133,7 +136,7 @@ def test_unconfirmed_rows_are_the_only_ones_that_go(data, tmp_path):
 def test_streams_of_one_pipeline_are_tracked_as_if_alone(data, tmp_path):
     names = ["TUD-Campus", "PETS09-S2L1", "PETS09-S2L1"]
     frames = [sequence(data, name) for name in names]
-    tracker = "sluicetracker algorithm=ocsort tracker-options=lost_track_buffer=15 keep-unconfirmed=true track-threshold=-1"
+    tracker = f"sluicetracker algorithm=ocsort tracker-options=lost_track_buffer=15 {AS_THE_LIBRARY}"
     for found, tables in zip(run(tmp_path, names, frames, tracker), frames, strict=True):
         check(found, tables, run_library(tables, "OCSORTTracker", lost_track_buffer=15))
 
@@ -146,7 +149,7 @@ def test_batched_algorithms_on_streams_of_one_pipeline(data, tmp_path, name, cla
     names = ["TUD-Campus", "PETS09-S2L1", "TUD-Stadtmitte"]
     frames = [sequence(data, name) for name in names]
     text = ",".join(f"{key}={value}" for key, value in options.items())
-    tracker = f'sluicetracker algorithm={name} implementation=batched tracker-options="{text}" keep-unconfirmed=true track-threshold=-1'
+    tracker = f'sluicetracker algorithm={name} implementation=batched tracker-options="{text}" {AS_THE_LIBRARY}'
     for found, tables in zip(run(tmp_path, names, frames, tracker), frames, strict=True):
         check(found, tables, run_library(tables, class_name, **options))
 
