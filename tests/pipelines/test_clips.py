@@ -63,7 +63,8 @@ GROUPS = {
 CLIPS = [(group, clip) for group, clips in GROUPS.items() for clip in clips]
 # Where plain GStreamer itself gives another number of frames than ffmpeg: (clip, GStreamer's version) to least, most.
 EXCEPTIONS = {
-    ("derived_corrupt_bitflips.ts", (1, 22)): (93, 99),
+    # One decoding thread gives 98, several 99: how many a stream has depends on the number of streams and cores.
+    ("derived_corrupt_bitflips.ts", (1, 22)): (98, 99),
     ("derived_corrupt_bitflips.ts", (1, 26)): (93, 98),
     ("moviepy_transparent.webm", (1, 26)): (149, 150),
 }

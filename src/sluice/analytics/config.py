@@ -246,10 +246,12 @@ class _Section:
     values: dict[str, str]
 
     def wrong(self, key: str, right: str) -> ConfigurationError:
+        """Return the error for a key's value, which names what would be right."""
         value = self.values.get(key, "")
         return ConfigurationError(f"{self.path}: [{self.name}] {key}={value}: right would be {right}")
 
     def refuse_others(self, known: tuple[str, ...], shape: str = "") -> None:
+        """Refuse any key that is not known; `shape` describes those that have a name of the user's in them."""
         for key in self.values:
             if key not in known:
                 listed = ", ".join([*(key for key in known if key not in self.values or not shape), shape]).strip(", ")
@@ -264,9 +266,12 @@ class _Section:
             raise self.wrong(key, right) from None
 
     def flag(self, key: str, default: bool) -> bool:
+        """Read 0 or 1."""
         return self._read(key, default, lambda text: bool(("0", "1").index(text)), "0 or 1")
 
     def whole(self, key: str, default: int, *, least: int = 0, most: int | None = None) -> int:
+        """Read a whole number from `least` to `most`."""
+
         def read(text: str) -> int:
             number = int(text)
             if number < least or (most is not None and number > most):
@@ -277,9 +282,12 @@ class _Section:
         return self._read(key, default, read, f"a whole number from {least}{upper}{'' if upper else ' on'}")
 
     def mode(self) -> Mode:
+        """Read how strictly a line's direction is taken."""
         return self._read("mode", Mode.BALANCED, Mode, "strict, balanced or loose")
 
     def classes(self) -> frozenset[int]:
+        """Read the class ids that count."""
+
         def read(text: str) -> frozenset[int]:
             numbers = frozenset(int(item) for item in text.split(";") if item.strip())
             return ALL_CLASSES if -1 in numbers else numbers
@@ -287,6 +295,8 @@ class _Section:
         return self._read("class-id", ALL_CLASSES, read, "class ids as in 0;2, or -1 for all")
 
     def points(self, key: str, least: int, most: int | None) -> tuple[Point, ...]:
+        """Read so many points, x and y in pixels of the configured size, with semicolons between."""
+
         def read(text: str) -> tuple[Point, ...]:
             numbers = [float(item) for item in text.split(";") if item.strip()]
             count, odd = divmod(len(numbers), 2)
