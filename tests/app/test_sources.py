@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.app.sources import parse_sources, redact
+from sluice.app.sources import parse_sources
 from sluice.errors import ConfigurationError
 
 
@@ -97,33 +97,6 @@ def test_folder_without_images_says_how_to_name_videos(tmp_path: Path) -> None:
 def test_no_source_at_all() -> None:
     with pytest.raises(ConfigurationError, match="no source"):
         parse_sources([])
-
-
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "rtsp://user:sesame@host:554/s",
-        "rtsp://user:se@sesame@host/s",
-        "rtsp://user:se/sesame@host/s",
-        "rtsp://user:se?sesame#@host/s",
-        "rtsp://sesame@host",
-        "http://host/v.mp4?token=sesame&x=1",
-        "could not open 'rtsp://a:sesame@host/x' and rtsp://b:sesame@host/y.",
-    ],
-)
-def test_credentials_are_removed(uri: str) -> None:
-    assert "sesame" not in redact(uri)
-    assert "host" in redact(uri)
-
-
-@pytest.mark.parametrize("uri", ["http://host/@me/v.mp4", "rtsp://host:554/a@b", "mail a@b about rtsp://host/x"])
-def test_what_is_no_credential_stays(uri: str) -> None:
-    assert redact(uri) == uri
-
-
-def test_at_sign_in_a_password_is_escaped_for_the_element_that_opens_it() -> None:
-    (source,) = parse_sources(["rtsp://user:p@ss%20w@host/s"])
-    assert source.uri == "rtsp://user:p%40ss%20w@host/s"
 
 
 def test_a_picture_larger_than_can_be_converted_is_refused() -> None:

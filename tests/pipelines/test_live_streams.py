@@ -261,6 +261,18 @@ def test_a_looped_file_goes_on_with_its_times_continued(data: Path) -> None:
     assert np.all(np.diff(times) > 0)
 
 
+@pytest.mark.parametrize("delivery", ["every", "freshest"])
+def test_a_looped_file_plays_at_its_own_rate(service: sluice.Pipeline, delivery: Any) -> None:
+    begun = time.monotonic()
+    policy = StreamPolicy(loop=True, delivery=delivery)
+    service.add("test:ball?frames=20&fps=20&size=64x48", name="looped", policy=policy)
+    until(lambda: status(service, "looped").frames_out >= 30, "it plays one and a half times")
+    found = status(service, "looped")
+    assert time.monotonic() - begun >= 1.4  # 30 frames last 1.5 s, of which the last need not be over
+    assert found.frames_in <= 20 * (time.monotonic() - begun) + 2
+    assert delivery == "freshest" or found.dropped == 0
+
+
 def test_a_file_that_ended_in_a_service_can_be_restarted(service: sluice.Pipeline) -> None:
     service.add("test:ball?frames=10&size=64x48", name="clip")
     until(lambda: status(service, "clip").state == StreamState.ENDED, "it ends")

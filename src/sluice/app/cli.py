@@ -183,7 +183,7 @@ def run(
     ] = "auto",
     decoder: Annotated[str, typer.Option(help="auto, software, vaapi or nvdec.")] = "auto",
     transport: Annotated[str, typer.Option(help="Of RTSP: auto, tcp or udp.")] = "auto",
-    loop: Annotated[bool, typer.Option("--loop", help="Play files again and again.")] = False,
+    loop: Annotated[bool, typer.Option("--loop", help="Play files again and again, at their own rate.")] = False,
     summary: Annotated[Path | None, typer.Option(help="JSON file for the summary.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:

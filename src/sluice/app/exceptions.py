@@ -8,8 +8,8 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice import errors
+from sluice.app.credentials import redact
 from sluice.app.gst import describe, reason_in
-from sluice.app.sources import redact
 from sluice.errors import SluiceError
 
 

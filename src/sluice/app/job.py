@@ -16,6 +16,7 @@ from gi.repository import GLib, Gst
 
 from sluice.app.accounts import Progress, leave_out_broken, progress_of
 from sluice.app.allocation import keep_pictures_apart
+from sluice.app.credentials import redact
 from sluice.app.exceptions import as_exception
 from sluice.app.graph import Graph
 from sluice.app.gst import describe
@@ -25,7 +26,6 @@ from sluice.app.options import Options
 from sluice.app.places import is_of_closed_source
 from sluice.app.planned import Planned
 from sluice.app.roster import Roster
-from sluice.app.sources import redact
 from sluice.app.starting import start_elements
 from sluice.app.streams.branch import BranchFactory
 from sluice.app.streams.events import EventLog

@@ -91,6 +91,7 @@ class SourceBin:
         self._encoded: PadFlow | None = None
         self._demuxed: list[PadFlow] = []
         self._exhausted: float | None = None
+        self._any_memory = 0  # where in the tail frames of any memory may enter
         self._tail = self._build_tail()
         self._queued = PadFlow(self.pad)
         flow.watch(self.pad, retimed=again or source.live or policy.loop)
@@ -229,14 +230,19 @@ class SourceBin:
             make_element("videoconvert"),
             make_element("capsfilter", caps=formats),
             make_element("videoflip", video_direction="auto"),
+        ]
+        self._any_memory = len(tail)
+        if self.policy.loop and not self.source.live:  # it takes a camera's place, and so its pace
+            tail.append(make_element("clocksync", sync_to_first=True))
+        tail.append(
             make_element(
                 "queue",
                 max_size_buffers=_QUEUED_FRAMES,
                 max_size_bytes=0 if freshest else _QUEUED_BYTES,
                 max_size_time=0,
                 leaky="downstream" if freshest else "no",
-            ),
-        ]
+            )
+        )
         add_chain(self.bin, *tail)
         self.bin.add_pad(Gst.GhostPad.new("src", tail[-1].get_static_pad("src")))
         return tail
@@ -298,7 +304,7 @@ class SourceBin:
         features = caps.get_features(0)
         in_system_memory = features is None or features.contains(Gst.CAPS_FEATURE_MEMORY_SYSTEM_MEMORY)
         # Frames in a device's memory go to the mux as they are: the converters here read the host's memory.
-        self._join(pad, self._tail[0] if in_system_memory else self._tail[-1])
+        self._join(pad, self._tail[0 if in_system_memory else self._any_memory])
 
     @guarded(failure=None)
     def _on_element(self, _bin: Gst.Bin, _sub_bin: Gst.Bin, element: Gst.Element) -> None:

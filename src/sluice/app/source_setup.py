@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies
 
 import gi
@@ -65,7 +65,8 @@ def check_host(source: Source) -> None:
     try:
         socket.getaddrinfo(parts.hostname, None)
     except (OSError, UnicodeError) as error:
-        raise UnknownHost(f"the host {parts.hostname!r} is not known ({getattr(error, 'strerror', error)})") from error
+        why = getattr(error, "strerror", error)
+        raise UnknownHost(f"{_host(source, parts)} is not known ({why})") from error
 
 
 def diagnose(source: Source) -> tuple[StreamState, str] | None:
@@ -81,10 +82,16 @@ def diagnose(source: Source) -> tuple[StreamState, str] | None:
     try:
         socket.create_connection((parts.hostname or "", parts.port or (443 if scheme == "https" else 80)), 3.0).close()
     except (socket.gaierror, UnicodeError):
-        return StreamState.UNKNOWN_HOST, f"the host {parts.hostname!r} is not known"
+        return StreamState.UNKNOWN_HOST, f"{_host(source, parts)} is not known"
     except OSError as error:
-        return StreamState.REFUSED, f"no connection to {parts.hostname}: {error.strerror or error}"
+        return StreamState.REFUSED, f"no connection to {_host(source, parts)}: {error.strerror or error}"
     return None
+
+
+def _host(source: Source, parts: SplitResult) -> str:
+    """Name the host, unless it may be a part of a password that should have been escaped."""
+    name = parts.hostname or ""
+    return f"the host {name!r}" if name in source.shown.lower() else "the host behind the first '@'"
 
 
 def set_up(element: Gst.Element, policy: StreamPolicy) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from glob import has_magic, iglob
 from pathlib import Path
 from typing import Literal
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import parse_qsl, unquote
 
+from sluice.app.credentials import escape_user_info, redact
 from sluice.app.options import LARGEST
 from sluice.errors import ConfigurationError
 
@@ -18,11 +19,6 @@ IMAGE_SUFFIXES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".t
 _NETWORK_SCHEMES = ("rtsp", "rtsps", "rtspt", "rtspu", "rtsph", "http", "https", "udp", "srt", "rtmp", "rtmps")
 _URI_SCHEMES = (*_NETWORK_SCHEMES, "file", "v4l2")
 _LIVE_SCHEMES = ("rtsp", "udp", "srt", "rtmp", "v4l2")
-# User and password of a URI. The second form is a password with a "/", "?" or "#" that should have been escaped.
-_USER_INFO = re.compile(r"([a-zA-Z][\w+.-]*://)((?:[^/\s?#'\"]*|[^/\s?#'\"@:]+:(?!\d*[/?#])[^\s'\"]*)@)(?=[^@\s])")
-_SECRET_QUERY = re.compile(
-    r"(?i)([?&;](?:pass(?:word|wd)?|pwd|token|secret|key|api[_-]?key|sig(?:nature)?|auth)=)[^&;#\s'\"]+"
-)
 # Patterns and rates that videotestsrc takes; an unknown pattern is refused here, before a pipeline exists.
 TEST_PATTERNS = ("smpte", "snow", "black", "white", "red", "green", "blue", "checkers-1", "checkers-8", "circular",
                  "blink", "smpte75", "zone-plate", "gamut", "chroma-zone-plate", "solid-color", "ball", "smpte100",
@@ -82,19 +78,6 @@ class Source:
         return self.images
 
 
-def redact(text: str) -> str:
-    """Return the text without the credentials of any URI in it: user and password, and secret query values.
-
-    The user part ends at the last "@" before the path, so passwords that hold an "@" are removed whole.
-    """
-    return _SECRET_QUERY.sub(r"\1***", _USER_INFO.sub(r"\1", text))
-
-
-def _escape_user_info(uri: str) -> str:
-    """Escape what a user or password may not hold in a URI ("@", "/", "?", "#"), as cameras' passwords often do."""
-    return _USER_INFO.sub(lambda m: m[1] + quote(m[2][:-1], safe=":%!$&'()*+,;=~") + "@", uri, count=1)
-
-
 def natural_key(text: str) -> list[tuple[int, int, str]]:
     """Return a sort key under which frame2 comes before frame10."""
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part.lower()) for part in re.split(r"(\d+)", text)]
@@ -145,7 +128,7 @@ def _network(text: str, scheme: str) -> Source:
     name = re.sub(r"[^\w.-]+", "_", shown.split("://", 1)[1].split("?", 1)[0]).strip("_") or scheme
     if scheme == "file":
         name = Path(shown).stem
-    return Source("uri", _escape_user_info(text), shown, name, live=scheme.startswith(_LIVE_SCHEMES))
+    return Source("uri", escape_user_info(text), shown, name, live=scheme.startswith(_LIVE_SCHEMES))
 
 
 def _local(text: str) -> list[Source]:

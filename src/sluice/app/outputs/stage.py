@@ -11,10 +11,10 @@ gi.require_version("Gst", "1.0")
 gi.require_version("GstVideo", "1.0")
 from gi.repository import Gst, GstVideo
 
+from sluice.app.credentials import redact
 from sluice.app.gst import add_chain, describe, make_element
 from sluice.app.outputs.hub import Hub
 from sluice.app.outputs.relay import FOREVER, Relay, Target
-from sluice.app.sources import redact
 from sluice.contract import gstref
 from sluice.contract.structures import required_structure
 from sluice.elements.guard import guarded

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from sluice.app.credentials import redact
 from sluice.app.serve.marks import Location
-from sluice.app.sources import redact
 from sluice.errors import ConfigurationError
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}?")

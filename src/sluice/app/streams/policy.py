@@ -74,7 +74,8 @@ class StreamPolicy:
         decoder: "software", "vaapi" or "nvdec", or "auto" for what GStreamer ranks highest here.
         transport: of RTSP, "tcp" or "udp"; "auto": UDP, and TCP where no packet arrives.
         latency_ms: milliseconds by which RTSP packets are held to put them in order.
-        loop: begin anew at the end of a file.
+        loop: begin anew at the end of a file, which is then played at its own rate, as a camera gives its frames; else
+            a file is read as fast as the model takes it.
         connect_seconds: a live source that has given no frame so long after it was opened has failed.
         stall_seconds: a live source that gives no frame for so long has stalled.
         retry: what is done when the stream fails; None: nothing. "auto": a camera is opened again for ever, and in a

@@ -11,9 +11,10 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+from sluice.app.credentials import redact
 from sluice.app.gst import describe, reason_in
 from sluice.app.source_setup import UnknownHost, check_host, diagnose
-from sluice.app.sources import Source, redact
+from sluice.app.sources import Source
 from sluice.app.streams.events import EventLog
 from sluice.app.streams.faults import classify
 from sluice.app.streams.policy import StreamPolicy
