@@ -435,6 +435,45 @@ def test_the_model_is_swapped_and_refused_by_event(service: sluice.Pipeline) -> 
         until(lambda: pipeline.model["name"] == "people", "the other model runs")
 
 
+def test_thresholds_go_back_to_the_model_s_own_and_what_is_refused_leaves_nothing() -> None:
+    def infer(pipeline: sluice.Pipeline, name: str) -> Any:
+        return next(e for e in pipeline.elements if e.get_factory().get_name() == "sluiceinfer").get_property(name)
+
+    def changed(pipeline: sluice.Pipeline, times: int) -> None:
+        swaps = lambda: [e for e in pipeline.events.since() if e.kind == "model-swapped"]  # noqa: E731
+        until(lambda: len(swaps()) == times, f"it is loaded anew {times} times")
+
+    with sluice.Pipeline([LIVE], service=True, model=Box(), tracker=None) as pipeline:
+        pipeline.start()
+        plays(pipeline, "test_ball")
+        pipeline.set_thresholds(confidence=0.95, classes=["thing"])
+        changed(pipeline, 1)
+        assert (infer(pipeline, "confidence-threshold"), infer(pipeline, "classes")) == (pytest.approx(0.95), "thing")
+        pipeline.set_thresholds(classes=["unicorn"])
+        pipeline.set_thresholds(iou=0.4)  # waits for its turn
+        until(lambda: happened(pipeline, "model-refused"), "no such class")
+        changed(pipeline, 2)
+        assert (infer(pipeline, "iou-threshold"), infer(pipeline, "classes")) == (pytest.approx(0.4), "thing")
+        told = [event for event in pipeline.events.since() if event.kind == "model-swapped"][-1].details["thresholds"]
+        assert told == {"confidence": 0.95, "iou": 0.4, "classes": ["thing"]}
+        pipeline.set_thresholds(confidence=None, classes=None)
+        changed(pipeline, 3)
+        assert (infer(pipeline, "confidence-threshold"), infer(pipeline, "classes")) == (-1, None)
+        assert infer(pipeline, "iou-threshold") == pytest.approx(0.4)
+
+
+def test_one_model_is_loaded_at_a_time(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import time\n\nclass Slow:\n    def __init__(self):\n        time.sleep(3)\n"
+        "    def infer(self, frames):\n        raise NotImplementedError\n"
+    )
+    with sluice.Pipeline([], service=True, model=Box()) as pipeline:
+        pipeline.start()
+        pipeline.swap_model(f"{tmp_path / 'slow.py'}:Slow")
+        with pytest.raises(ConfigurationError, match="another model is being loaded"):
+            pipeline.swap_model("people")
+
+
 def test_subscribers_may_change_streams_from_their_own_thread(service: sluice.Pipeline) -> None:
     done = threading.Event()
 

@@ -170,6 +170,43 @@ def test_readers_that_are_slow_or_go_away_slow_no_stream(service: ServeProcess) 
     until(lambda: service.get("/api/statistics")["viewers"] == 0)
 
 
+def test_each_stream_has_its_own_outputs_and_all_are_indexed(folder: Path) -> None:
+    with (folder / "corner.py").open("a") as file:
+        file.write(
+            "\n    def encode_prompt(self, labels):\n        return labels\n"
+            "\n    def use_prompt(self, labels, encoded):\n        self.labels = labels\n"
+        )
+    (folder / "own.yaml").write_text("""
+streams:
+  - {name: a, source: 'test:ball?live=1&fps=10&size=64x48', outputs: {record: {folder: evidence}}}
+  - {name: b, source: 'test:snow?live=1&fps=10&size=64x48', outputs: {record: null}}
+  - {name: c, source: 'test:snow?live=1&fps=10&size=64x48'}
+model: {name: corner.py}
+outputs: {record: {folder: recordings}}
+look_for: [red corner]
+messages: out.jsonl
+index: archive
+http: {port: 0}
+""")
+    process = ServeProcess(folder / "own.yaml")
+    try:
+        until(lambda: all(stream["frames_out"] > 20 for stream in process.streams().values()))
+    finally:
+        assert process.stop() == 0
+    assert [path.name for path in folder.glob("evidence/*")] == ["a"]
+    assert sorted(path.name for path in folder.glob("recordings/*")) == ["c"]
+    assert list(folder.glob("evidence/a/*.mp4"))
+    assert (folder / "archive").is_dir()
+    assert '"red corner"' in (folder / "out.jsonl").read_text()
+
+
+def test_more_processes_are_refused_with_what_is_right(folder: Path) -> None:
+    command = [sys.executable, "-m", "sluice.app.cli", "serve", str(folder / "sluice.yaml"), "--processes", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "sluice fleet" in done.stderr
+
+
 def test_fifty_clients_at_once_are_answered(service: ServeProcess) -> None:
     until(lambda: service.status("/api/streams/ball/snapshot.jpg") == 200)
     statuses: list[int] = []

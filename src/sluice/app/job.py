@@ -136,6 +136,7 @@ class Job:
             self._done.set()
             self.events.close()
             raise
+        self.model.started()
         with self._begun:
             self.started = True
             streams = self._roster.all()

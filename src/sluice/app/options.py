@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sluice.app.streams.policy import StreamPolicy
 from sluice.app.streams.states import CaptureTime
@@ -20,6 +21,15 @@ MOST_STREAMS_PER_BATCH = 16
 
 LARGEST = 2**31 - 1
 """The largest whole number that the elements' properties take."""
+
+
+class Unchanged(Enum):
+    """Says of a value that it stays as it is, where None has a meaning of its own."""
+
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED: Final = Unchanged.UNCHANGED
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from sluice.app.options import Options
+from sluice.app.options import UNCHANGED, Options, Unchanged
 from sluice.app.planned import Planned
 from sluice.app.sources import parse_source, parse_sources
 from sluice.app.streams import EventLog, StreamPolicy, StreamStatus
@@ -319,11 +319,13 @@ class Pipeline:
 
     def set_thresholds(
         self,
-        confidence: float | None = None,
-        iou: float | None = None,
-        classes: Sequence[int | str] | None = None,
+        confidence: float | Unchanged | None = UNCHANGED,
+        iou: float | Unchanged | None = UNCHANGED,
+        classes: Sequence[int | str] | Unchanged | None = UNCHANGED,
     ) -> None:
-        """Change which detections count, see the pipeline's own arguments; the model is loaded anew for it.
+        """Change which detections count: those named, see the pipeline's own arguments; None: the model's own again.
+
+        The model is loaded anew for it; an event says how that went. What was refused changes nothing.
 
         Raises:
             ConfigurationError: a value cannot be used.

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ class FakeEngine:
         self.sources: dict[str, str] = {}
         self.policies: dict[str, StreamPolicy] = {}
         self.restarts: list[str] = []
-        self.thresholds: dict[str, Any] = {}
+        self.thresholds: dict[str, Any] = {"confidence": None, "iou": None, "classes": None}
         self.hung = False
         self.release = threading.Event()
         self._statuses: dict[str, StreamStatus] = {}
@@ -68,19 +68,16 @@ class FakeEngine:
 
     def swap_model(self, text: str, policy: str = "beside") -> None:
         self.model = {"name": text, "runtime": "python", "state": "ready"}
-        self.events.add("model-swapped", None, f"the model {text} runs", model=text)
+        self.events.add("model-swapped", None, f"the model {text} runs", model=text, thresholds=self.thresholds)
 
-    def set_thresholds(
-        self,
-        confidence: float | None = None,
-        iou: float | None = None,
-        classes: Sequence[int | str] | None = None,
-    ) -> None:
-        self.thresholds = {"confidence": confidence, "iou": iou, "classes": classes}
-        if classes and "unicorn" in classes:
+    def set_thresholds(self, **changes: Any) -> None:
+        wanted = {**self.thresholds, **changes}
+        if "unicorn" in (wanted["classes"] or ()):
             self.events.add("model-refused", None, "there is no label 'unicorn'", reason="there is no label 'unicorn'")
         else:
-            self.events.add("model-swapped", None, "the model runs", model=self.model["name"])
+            self.thresholds = wanted
+            name = self.model["name"]
+            self.events.add("model-swapped", None, "the model runs", model=name, thresholds=wanted)
 
     def _wait(self, name: str) -> None:
         if "stuck" in self.sources[name]:

@@ -11,6 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from sluice.app.cli import app
+from sluice.app.outputs import RecordOptions
 from sluice.app.serve.checking import check, is_loopback
 from sluice.app.serve.loading import FaultyConfigError, load_text
 from sluice.errors import ConfigurationError
@@ -110,10 +111,16 @@ def test_nothing_is_reported_that_is_not_wrong_and_no_value_of_a_secret(tmp_path
         ("http: {host: '::'}", "http.host", "there is no http.token"),
         ("http: {tls: {certificate: a.pem, key: b.pem}}", "http.tls.key", "cannot be read"),
         ("http: {references: ['ENV:UNSET']}", "http.references[0]", "UNSET is not set"),
+        ("streams: [{name: a, source: 'test:ball', outputs: {rtsp: true}}]", "streams[0].outputs.rtsp", "no RTSP"),
+        ("streams: [{name: a, source: 'test:ball', outputs: {bitrate: 7}}]", "streams[0].outputs", "bitrate is 7"),
+        ("index_model: people", "index_model", "needs index"),
+        ("{index: archive, index_model: poeple}", "index_model", "people"),
+        ("index: net.onnx", "index", "is a file"),
         ("outputs: {rtsp: {address: 0.0.0.0}}", "outputs.rtsp.address", "user and password"),
     ],
 )
 def test_what_the_file_names_is_looked_at(tmp_path: Path, text: str, where: str, said: str) -> None:
+    (tmp_path / "net.onnx").touch()
     found = faults(text, tmp_path)
     assert list(found) == [where] if "tls" not in text else where in found
     assert said in found[where][1]
@@ -150,6 +157,22 @@ streams:
 """
     first, second = load_text(text, tmp_path / "a.yaml").config.streams
     assert (first.policy.fps, second.policy.fps, second.policy.latency_ms, second.policy.loop) == (5, 5, 500, True)
+
+
+def test_a_stream_may_have_other_outputs_than_the_rest(tmp_path: Path) -> None:
+    text = """
+streams:
+  - {name: a, source: 'test:ball', outputs: {record: {folder: a}, overlay: false}}
+  - {name: b, source: 'test:ball', outputs: {record: null, rtsp: false}}
+  - {name: c, source: 'test:ball'}
+outputs: {record: {folder: all}, rtsp: {}, bitrate: 500000}
+"""
+    config = load_text(text, tmp_path / "a.yaml").config
+    first, second, third = (stream.outputs.of(config.outputs) for stream in config.streams)
+    assert (first.record, first.overlay, first.bitrate) == (RecordOptions(Path("a")), False, 500000)
+    assert first.rtsp == config.outputs.rtsp
+    assert (second.record, second.rtsp, second.overlay) == (None, None, True)
+    assert third == config.outputs
 
 
 def test_references_are_variables_and_files_and_escape_what_a_url_needs(tmp_path: Path) -> None:

@@ -93,6 +93,10 @@ def test_the_model_is_swapped_to_what_is_offered_and_thresholds_are_merged(site:
         client.patch("/api/thresholds", json={"classes": ["unicorn"]})
         until(lambda: client.get("/api/events").json()["events"][-1]["kind"] == "model-refused")
         assert client.get("/api/thresholds").json() == wanted
+        client.patch("/api/thresholds", json={"confidence": None})
+        wanted = {"confidence": None, "iou": 0.6, "classes": []}
+        until(lambda: client.get("/api/thresholds").json() == wanted)
+        assert site.engine.thresholds["confidence"] is None
 
 
 def test_events_are_listed_from_any_point_and_followed(site: Site) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gi
@@ -41,13 +41,26 @@ class LiveOutputs:
         options: what is made of the streams.
     """
 
-    def __init__(self, options: OutputOptions, *, emit: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self,
+        options: OutputOptions,
+        *,
+        own: Mapping[str, OutputOptions] | None = None,
+        emit: Callable[..., Any] | None = None,
+    ) -> None:
         """Begin to serve what is served.
+
+        Args:
+            options: what is made of the streams.
+            own: what is made of single streams in place of that, by their names. The RTSP server and WebRTC are of
+                `options`; a stream without `rtsp` of its own is not on the server until it is switched on.
+            emit: see the attribute.
 
         Raises:
             ConfigurationError: a package is missing, or a port cannot be used.
         """
         self.options = options
+        self._own = dict(own or {})
         self.emit = emit
         self._branches: dict[str, LiveBranch] = {}
         self._mounted: dict[str, Mounted] = {}
@@ -239,8 +252,9 @@ class LiveOutputs:
                 raise ConfigurationError("the outputs were closed; make new ones for another run")
             if name in self._branches:
                 raise ConfigurationError(f"there is a stream {name!r} among the outputs already")
+        options = self._own.get(name, self.options)
         branch = LiveBranch(
-            *(self._hub, number, name, self.options),
+            *(self._hub, number, name, options),
             live=live,
             tell=self._tell,
             on_close=self._forget,
@@ -248,7 +262,7 @@ class LiveOutputs:
         )
         with self._lock:
             self._branches[name] = branch
-        if self._server is not None:
+        if options.rtsp is not None:
             self._mount(name, branch)
         return branch
 
@@ -274,7 +288,8 @@ class LiveOutputs:
         return known[1]
 
     def _mount(self, name: str, branch: LiveBranch) -> None:
-        assert self._server is not None
+        if self._server is None:
+            return
         mounted = self._mounted[name] = Mounted(self._hub, branch.encoded, branch.release)
         self._server.mount(name, mounted)
 

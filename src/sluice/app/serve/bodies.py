@@ -114,14 +114,14 @@ class Accepted(Answer):
 
 
 class ThresholdChange(Strict):
-    """Thresholds to be changed; those not named, or null, stay."""
+    """Thresholds to be changed; those not named stay, and null is the model's own again."""
 
     confidence: Annotated[float, Field(ge=0, le=1)] | None = None
     """Least score of a detection."""
     iou: Annotated[float, Field(ge=0, le=1)] | None = None
     """Overlap from which boxes of one class are merged."""
     classes: Annotated[tuple[StrictInt | StrictStr, ...], Field(max_length=1000)] | None = None
-    """Labels or class ids to keep; an empty list keeps all."""
+    """Labels or class ids to keep; null, or an empty list, keeps all."""
 
 
 class Happening(Answer):

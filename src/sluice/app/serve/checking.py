@@ -58,6 +58,9 @@ def _streams(config: Config, folder: Path) -> Faults:
             yield ("streams", index, "name"), f"is {stream.name!r}, as that of streams[{first[stream.name]}]"
         first.setdefault(stream.name, index)
         yield from check_source(("streams", index, "source"), located_source(stream.source, folder))
+        yield from _tried(("streams", index, "outputs"), partial(stream.outputs.of, config.outputs))
+        if config.outputs.rtsp is None and "rtsp" in stream.outputs.model_fields_set and stream.outputs.rtsp:
+            yield ("streams", index, "outputs", "rtsp"), "is true, and there is no RTSP server: set outputs.rtsp"
 
 
 def check_source(at: Location, source: str) -> Faults:
@@ -99,6 +102,12 @@ def _files(config: Config, folder: Path) -> Faults:
         yield from _tried(("messages",), lambda: from_url(messages))
     elif messages is not None and messages != "-":
         yield from _writable(("messages",), folder / messages)
+    if config.index is not None and (folder / config.index).is_file():
+        yield ("index",), f"is {str(config.index)!r}, which is a file; name a folder"
+    if config.index_model is not None and config.index is None:
+        yield ("index_model",), "needs index: the folder of the archive for its embeddings"
+    elif config.index_model is not None:
+        yield from _tried(("index_model",), partial(load_model, located_model(config.index_model, folder)))
     if config.state is not None:
         yield from _writable(("state",), folder / config.state)
     for key, directories in (("media", config.directories.media), ("models", config.directories.models)):

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from sluice.errors import SluiceError
+from sluice.errors import ConfigurationError, SluiceError
 
 streams_app = typer.Typer(name="streams", help="The streams of a running service.", no_args_is_help=True)
 models_app = typer.Typer(name="models", help="List the models, or change that of a running service.")
@@ -31,6 +31,9 @@ def serve(
     schema: Annotated[bool, typer.Option("--schema", help="Print the configuration's JSON Schema, and end.")] = False,
     openapi: Annotated[bool, typer.Option("--openapi", help="Print the API's OpenAPI document, and end.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more than warnings.")] = False,
+    processes: Annotated[
+        int, typer.Option(min=1, help="A service is one process: more are refused, with what is right.")
+    ] = 1,
 ) -> None:
     """Run the pipeline as a service with a REST API and a page, until it is told to end.
 
@@ -38,6 +41,12 @@ def serve(
     """
     with _errors(2):
         _need_extra()
+        if processes > 1:
+            raise ConfigurationError(
+                f"--processes {processes}: a service is one process, in which its API, page and outputs find every "
+                "stream; right are several services with a port each, or `sluice fleet`, which shares streams out over "
+                "processes and has one list, page and metrics for all of them"
+            )
         if schema or openapi:
             from sluice.app.serve import documents
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from sluice.app.options import UNCHANGED, Unchanged
 from sluice.app.streams import EventLog, StreamPolicy, StreamStatus
 
 
@@ -41,11 +42,14 @@ class Engine(Protocol):
 
     def set_thresholds(
         self,
-        confidence: float | None = None,
-        iou: float | None = None,
-        classes: Sequence[int | str] | None = None,
+        confidence: float | Unchanged | None = UNCHANGED,
+        iou: float | Unchanged | None = UNCHANGED,
+        classes: Sequence[int | str] | Unchanged | None = UNCHANGED,
     ) -> None:
-        """Change which detections count."""
+        """Change which detections count; None: the model's own.
+
+        The event "model-swapped" has all thresholds of the model that runs then in its details.
+        """
 
 
 class Pictures(Protocol):

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 
+from sluice.app.model_control import BusyModel
 from sluice.app.serve.calls import BusyError, UnfinishedError
 from sluice.app.serve.loading import explain, shown
 from sluice.app.serve.paths import OutsideError
@@ -28,6 +29,7 @@ _STATUS: tuple[tuple[type[SluiceError], HTTPStatus], ...] = (
     (UnknownStreamError, HTTPStatus.NOT_FOUND),
     (TakenNameError, HTTPStatus.CONFLICT),
     (BusyError, HTTPStatus.CONFLICT),
+    (BusyModel, HTTPStatus.CONFLICT),
     (NotReadyError, HTTPStatus.SERVICE_UNAVAILABLE),
     (UnfinishedError, HTTPStatus.GATEWAY_TIMEOUT),
     (SluiceError, HTTPStatus.UNPROCESSABLE_ENTITY),

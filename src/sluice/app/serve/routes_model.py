@@ -39,8 +39,8 @@ def router(context: Context) -> APIRouter:
 
     @api.patch("/thresholds", status_code=202, responses=errors(400, 409, 413, 422))
     async def change_thresholds(body: ThresholdChange) -> Accepted:
-        """Change some of them. The model is loaded anew beside the one that runs; an event says how that went."""
-        given = body.model_dump(exclude_none=True)
+        """Change some of them; null: the model's own. It is loaded anew for that; an event says how that went."""
+        given = body.model_dump(exclude_unset=True)
         await context.change(lambda service: service.set_thresholds(given), _MODEL)
         return Accepted()
 

@@ -86,7 +86,10 @@ class _Running:
             config.http.most_viewers,
         )
         folder = loaded.file.path.parent.resolve()
-        self._outputs = LiveOutputs(_located(config.outputs, folder))
+        own = {stream.name: stream.outputs.of(config.outputs) for stream in config.streams}
+        self._outputs = LiveOutputs(
+            _located(config.outputs, folder), own={name: _located(options, folder) for name, options in own.items()}
+        )
         self._pipeline = Pipeline([], service=True, branches=self._outputs, **_pipeline_options(loaded, kept))
         self._http = HttpServer(make_app(self._context), config.http, folder, self._context.viewers)
         self._failure: SluiceError | None = None
@@ -213,6 +216,9 @@ def _pipeline_options(loaded: Loaded, kept: State) -> dict[str, Any]:
         "keep_unconfirmed": config.tracker.keep_unconfirmed,
         "analytics": None if config.analytics is None else folder / config.analytics,
         "messages": messages,
+        "look_for": config.look_for,
+        "index": None if config.index is None else folder / config.index,
+        "index_model": None if config.index_model is None else located_model(config.index_model, folder),
         "vlm": None if config.vlm is None else _located_vlm(config.vlm, folder),
         **thresholds.model_dump(),
     }

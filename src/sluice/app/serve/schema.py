@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -85,6 +86,34 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
 
+class StreamOutputs(Strict):
+    """What is made of one stream, where that differs from `outputs`; a key that is not named is as there."""
+
+    record: RecordOptions | None = None
+    """Recordings in segments; null: none."""
+    clips: ClipOptions | None = None
+    """Clips around events; null: none."""
+    hls: HlsOptions | None = None
+    """HTTP live streaming; null: none."""
+    pictures: PictureOptions | None = None
+    """Snapshots and MJPEG; null: none."""
+    rtsp: bool = True
+    """Whether the RTSP server has it."""
+    overlay: bool = True
+    """Whether boxes, labels and masks are drawn."""
+    key_seconds: float = 2.0
+    """The most seconds between key frames."""
+    bitrate: int | None = None
+    """Of the encoded stream in bit/s; null: constant quality."""
+
+    def of(self, outputs: OutputOptions) -> OutputOptions:
+        """Return the outputs of the stream, from those of all; raises ConfigurationError for a value that is wrong."""
+        named: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set - {"rtsp"}}
+        if not self.rtsp:
+            named["rtsp"] = None
+        return dataclasses.replace(outputs, **named)
+
+
 class StreamEntry(Strict):
     """One stream."""
 
@@ -94,6 +123,8 @@ class StreamEntry(Strict):
     """Its name in the API, on the page, in messages and in names of files."""
     policy: StreamPolicy = StreamPolicy()
     """How it is treated."""
+    outputs: StreamOutputs = StreamOutputs()
+    """What is made of it, where that differs from the others."""
 
 
 class ModelEntry(Strict):
@@ -202,6 +233,12 @@ class Config(Strict):
     """The tracker."""
     analytics: Path | None = None
     """Configuration file of sluiceanalytics: lines and regions; see docs/analytics.md."""
+    look_for: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """What an open-vocabulary detector looks for, as in [red truck, person with a helmet]."""
+    index: Path | None = None
+    """Folder of an archive in which embeddings of objects and frames are kept, for `sluice search`; see docs/vlm.md."""
+    index_model: str | None = None
+    """Makes an embedding of each tracked object for it; none where the models that run make some already."""
     vlm: VlmOptions | None = None
     """A vision-language model that is asked about segments of each stream; see docs/vlm.md."""
     messages: str | None = None

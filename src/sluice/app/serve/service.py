@@ -68,7 +68,6 @@ class Service:
         self._folder = loaded.file.path.parent.resolve()
         self._entries: dict[str, StreamEntry] = {}
         self._unsubscribe: Callable[[], None] = lambda: None
-        self._asked: Thresholds | None = None  # thresholds for which the model is being loaded anew
         self._ready = False
 
     @property
@@ -211,11 +210,12 @@ class Service:
         return self._state.thresholds or self.loaded.config.thresholds
 
     def set_thresholds(self, changes: Mapping[str, Any]) -> None:
-        """Have some thresholds changed; what comes of it is an event. Raises ConfigurationError for a wrong value."""
+        """Have some thresholds changed, None to the model's own; what comes of it is an event.
+
+        Raises:
+            ConfigurationError: a value cannot be used.
+        """
         self._check_ready()
-        with self._changing:
-            before = self._asked or self.thresholds()
-            self._asked = before.model_copy(update=dict(changes))
         self.engine.set_thresholds(**changes)
 
     # Helpers
@@ -223,14 +223,11 @@ class Service:
     def _heard(self, event: Event) -> None:
         """Keep what has worked, and only that: a model that was refused must not keep the next start from working."""
         if event.kind == "model-swapped":
+            model, thresholds = event.details["model"], Thresholds.model_validate(event.details["thresholds"])
+            own = model == located_model(self.loaded.config.model.name, self._folder)
+            changed = thresholds != self.loaded.config.thresholds
             with self._changing:
-                asked, self._asked = self._asked, None
-                model = event.details["model"]
-                own = model == located_model(self.loaded.config.model.name, self._folder)
-                self._keep(model=None if own else model, thresholds=asked or self._state.thresholds)
-        elif event.kind == "model-refused":
-            with self._changing:
-                self._asked = None
+                self._keep(model=None if own else model, thresholds=thresholds if changed else None)
         elif event.kind == "vlm-answered" and event.stream is not None:
             self.answers.add(event.stream, event.text, event.time)
 

@@ -84,7 +84,9 @@ class StateFile:
         descriptor, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)  # mode 0600
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(state.model_dump_json(indent=2).encode() + b"\n")
+                # Streams that the API adds have the outputs of all.
+                text = state.model_dump_json(indent=2, exclude={"added": {"__all__": {"outputs"}}})
+                file.write(text.encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(name, self.path)  # noqa: PTH105 - of two names in one directory

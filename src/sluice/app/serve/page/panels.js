@@ -75,6 +75,7 @@ export class ModelPanel {
     this.report = report; // (error or null)
     byId("swap").addEventListener("submit", (event) => this.act(event, () => this.swap()));
     byId("thresholds").addEventListener("submit", (event) => this.act(event, () => this.apply()));
+    byId("thresholds").addEventListener("reset", (event) => this.act(event, () => this.reset()));
     for (const name of ["confidence", "iou"]) {
       byId(name).addEventListener("input", () => { byId(name).dataset.set = "yes"; this.showValue(name); });
       byId(name).addEventListener("change", () => this.act(null, () => this.apply()));
@@ -100,9 +101,18 @@ export class ModelPanel {
   async apply() {
     const classes = byId("classes").value.split(",").map((name) => name.trim()).filter(Boolean)
       .map((name) => (/^\d+$/.test(name) ? Number(name) : name));
-    const body = { classes };
+    const body = { classes: classes.length ? classes : null };
     for (const name of ["confidence", "iou"]) if (byId(name).dataset.set) body[name] = Number(byId(name).value);
     await call("PATCH", "/api/thresholds", body);
+  }
+
+  async reset() {
+    await call("PATCH", "/api/thresholds", { confidence: null, iou: null, classes: null });
+    for (const name of ["confidence", "iou"]) {
+      delete byId(name).dataset.set;
+      this.showValue(name);
+    }
+    byId("classes").value = "";
   }
 
   async update() {
