@@ -30,6 +30,7 @@ class FakeEngine:
         self.thresholds: dict[str, Any] = {"confidence": None, "iou": None, "classes": None}
         self.hung = False
         self.release = threading.Event()
+        self.stuck = threading.Event()
         self._statuses: dict[str, StreamStatus] = {}
         self._numbers = itertools.count()
 
@@ -81,6 +82,7 @@ class FakeEngine:
 
     def _wait(self, name: str) -> None:
         if "stuck" in self.sources[name]:
+            self.stuck.set()
             self.release.wait(60)
 
 

@@ -170,7 +170,8 @@ def test_a_camera_that_hangs_delays_nobody_else(site: Site) -> None:
         client.post("/api/streams", json={"source": "rtsp://stuck/1", "name": "stuck"})
         hanging = threading.Thread(target=lambda: client.delete("/api/streams/stuck"))
         hanging.start()
-        until(lambda: client.post("/api/streams/stuck/restart").status_code == 409)
+        assert site.engine.stuck.wait(30)
+        assert client.post("/api/streams/stuck/restart").status_code == 409
         begun = time.monotonic()
         assert client.get("/api/streams").status_code == 200
         assert client.post("/api/streams", json={"source": "test:snow", "name": "c"}).status_code == 201
