@@ -13,8 +13,10 @@ demo: setup
 	@$(BIN)/sluice run examples/data/pedestrians.mp4 examples/data/pedestrians.mp4 --model people \
 	  --out out/demo --messages out/demo/detections.jsonl --summary out/demo/summary.json
 
+# Many tests wait for servers and clocks, so two processes share them; JOBS=0 keeps all in one, for a debugger.
+JOBS ?= 2
 test: $(VENV)/.test-complete check
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 # The same results as the packages that models come from: an environment of its own, about 7 GB and 5 minutes.
 test-reference: setup $(REFERENCE)/.complete
