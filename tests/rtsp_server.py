@@ -13,7 +13,7 @@ import select
 import signal
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
@@ -32,6 +32,8 @@ class Mount:
         fps: its rate.
         encoder, payer: what encodes it and puts it into packets, as GStreamer's launch lines.
         frames: the stream ends after so many; -1: never.
+        other: encoder and payer that take over when the server is told to "switch". In sessions that there are, the
+            packets keep the payload type that says that they are of the first; new ones are told of the change.
     """
 
     path: str = "/cam"
@@ -43,15 +45,23 @@ class Mount:
     encoder: str = "x264enc tune=zerolatency speed-preset=ultrafast key-int-max=10 bitrate=300"
     payer: str = "rtph264pay config-interval=-1"
     frames: int = -1
+    other: tuple[str, str] | None = None
 
     def launch(self) -> str:
         """Return the launch line of the server's media."""
         size = f"width={self.width},height={self.height},framerate={self.fps}/1"
-        return (
-            f"( videotestsrc is-live=true pattern={self.pattern} foreground-color={self.color} "
-            f"num-buffers={self.frames} ! capsfilter name=size caps=video/x-raw,{size} "
-            f"! {self.encoder} ! breakmydata name=noise probability=0 ! {self.payer} name=pay0 pt=96 )"
+        pictures = (
+            f"videotestsrc is-live=true pattern={self.pattern} foreground-color={self.color} "
+            f"num-buffers={self.frames} ! capsfilter name=size caps=video/x-raw,{size}"
         )
+        if self.other is not None:
+            ways = ((self.encoder, self.payer), self.other)
+            ends = (
+                f"t. ! queue ! {encoder} ! {payer} pt=96 ! which.sink_{n}" for n, (encoder, payer) in enumerate(ways)
+            )
+            one = "input-selector name=which sync-streams=false ! identity name=pay0"
+            return f"( {pictures} ! tee name=t {' '.join(ends)} {one} )"
+        return f"( {pictures} ! {self.encoder} ! breakmydata name=noise probability=0 ! {self.payer} name=pay0 pt=96 )"
 
 
 @dataclass
@@ -112,7 +122,8 @@ class RtspServer:
         self._signal(signal.SIGCONT)
 
     def tell(self, command: str, **values: Any) -> None:
-        """Have the server do something: "size" (path, width, height), "noise" (path, share of the bytes to replace)."""
+        """Have the server do something: "size" (path, width, height), "noise" (path, share of the bytes to replace),
+        "switch" (path: to the other encoder)."""
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"command": command, **values}) + "\n")
@@ -148,7 +159,7 @@ def serve(told: dict[str, Any]) -> None:
     server.set_service(str(told["port"]))
     clock = _clock(Gst, told["clock_offset"]) if told["clock_offset"] else None
     medias: dict[str, Any] = {}
-    factories = []
+    factories: dict[str, tuple[Any, Mount]] = {}
     for entry in told["mounts"]:
         mount = Mount(**entry)
         factory = GstRtspServer.RTSPMediaFactory.new()
@@ -160,7 +171,7 @@ def serve(told: dict[str, Any]) -> None:
         if told["user"]:
             _protect(Gst, GstRtsp, GstRtspServer, server, factory, told)
         server.get_mount_points().add_factory(mount.path, factory)
-        factories.append(factory)
+        factories[mount.path] = factory, mount
     if not server.attach(None):
         sys.exit("the port cannot be bound")
     print(server.get_bound_port(), flush=True)
@@ -168,7 +179,7 @@ def serve(told: dict[str, Any]) -> None:
     def hear(_fd: int, _condition: Any) -> bool:
         line = sys.stdin.readline()
         if line:
-            _obey(Gst, json.loads(line), medias)
+            _obey(Gst, json.loads(line), medias, factories)
             print("done", flush=True)
         else:
             loop.quit()
@@ -219,11 +230,18 @@ def _protect(gst: Any, rtsp: Any, server_module: Any, server: Any, factory: Any,
     factory.set_permissions(permissions)
 
 
-def _obey(gst: Any, said: dict[str, Any], medias: dict[str, Any]) -> None:
+def _obey(gst: Any, said: dict[str, Any], medias: dict[str, Any], factories: dict[str, tuple[Any, Mount]]) -> None:
     element = medias[said["path"]].get_element()
     if said["command"] == "size":
         size = f"width={said['width']},height={said['height']},framerate=25/1"
         element.get_by_name("size").set_property("caps", gst.Caps.from_string(f"video/x-raw,{size}"))
+    elif said["command"] == "switch":
+        selector = element.get_by_name("which")
+        selector.set_property("active-pad", selector.get_static_pad("sink_1"))
+        factory, mount = factories[said["path"]]
+        assert mount.other is not None
+        encoder, payer = mount.other
+        factory.set_launch(replace(mount, encoder=encoder, payer=payer, other=None).launch())
     elif said["command"] == "noise":
         element.get_by_name("noise").set_property("probability", said["share"])
 

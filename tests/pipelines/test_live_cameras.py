@@ -18,6 +18,7 @@ from rtsp_server import Mount, RtspServer
 from sluice.app.streams import RetryPolicy, StreamPolicy, StreamState
 from sluice.models.frame import Frame
 
+H264 = "x264enc tune=zerolatency speed-preset=ultrafast key-int-max=10", "rtph264pay config-interval=-1"
 H265 = "x265enc tune=zerolatency speed-preset=ultrafast key-int-max=10", "rtph265pay config-interval=-1"
 
 
@@ -168,6 +169,22 @@ def test_another_codec_after_a_restart(service: sluice.Pipeline) -> None:
         server.start()
         plays(service, "cam", 10)
         assert status(service, "cam").decoder == "avdec_h265"
+        until(lambda: happened(service, "stream-codec-changed", "cam"), "it is told")
+        assert "h264 became h265" in next(e.text for e in service.events.since() if e.kind == "stream-codec-changed")
+
+
+@pytest.mark.parametrize("ways", [(H264, H265), (H265, H264)])
+def test_another_codec_in_mid_session(service: sluice.Pipeline, ways: tuple[tuple[str, str], tuple[str, str]]) -> None:
+    (encoder, payer), other = ways
+    with RtspServer([Mount(encoder=encoder, payer=payer, other=other), Mount("/other")]) as server:
+        service.add(server.url(), name="cam", policy=quick())
+        service.add(server.url("/other"), name="other", policy=quick())
+        plays(service, "cam", 10)
+        server.tell("switch", path="/cam")
+        until(lambda: happened(service, "stream-codec-changed", "cam"), "it is opened anew, and what changed is told")
+        plays(service, "cam", 10)
+        assert status(service, "cam").decoder == f"avdec_{'h265' if other == H265 else 'h264'}"
+        assert status(service, "other").reconnects == 0
 
 
 def test_capture_time_is_each_camera_s_own_and_says_so(tmp_path: Path) -> None:

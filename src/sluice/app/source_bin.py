@@ -89,6 +89,7 @@ class SourceBin:
         self._decoded_pad: Gst.Pad | None = None
         self._decoder = ""
         self._encoded: PadFlow | None = None
+        self._encoded_pad: Gst.Pad | None = None
         self._demuxed: list[PadFlow] = []
         self._exhausted: float | None = None
         self._any_memory = 0  # where in the tail frames of any memory may enter
@@ -128,6 +129,16 @@ class SourceBin:
             return self._decoder, 0, 0
         structure = required_structure(caps, 0)
         return self._decoder, structure.get_int("width")[1], structure.get_int("height")[1]
+
+    @property
+    def codec(self) -> str:
+        """How the pictures are encoded, as "h264"; "" where that is not known, or they are not."""
+        caps = self._encoded_pad.get_current_caps() if self._encoded_pad is not None else None
+        if caps is None:
+            return ""
+        structure = required_structure(caps, 0)
+        known, version = structure.get_int("mpegversion")
+        return structure.get_name().removeprefix("video/").removeprefix("x-") + (str(version) if known else "")
 
     @property
     def pad(self) -> Gst.Pad:
@@ -312,7 +323,8 @@ class SourceBin:
         kind = (factory.get_metadata("klass") or "") if factory is not None else ""
         if is_video_decoder(kind):
             self._decoder = factory.get_name()
-            self._encoded = PadFlow(element.get_static_pad("sink"))
+            self._encoded_pad = element.get_static_pad("sink")
+            self._encoded = PadFlow(self._encoded_pad)
             for name in _THREADS:
                 if element.find_property(name) is not None:
                     element.set_property(name, self._decoder_threads)

@@ -33,7 +33,9 @@ class StreamState(str, Enum):
     CORRUPT = "corrupt"
     """What comes is damaged beyond decoding."""
     FORMAT_CHANGED = "format-changed"
-    """Size or codec changed in mid-stream; it goes on as soon as frames of the new kind come."""
+    """The pictures' size changed; it goes on."""
+    CODEC_CHANGED = "codec-changed"
+    """It is encoded in another way than before, in mid-stream or since it was opened again; it goes on."""
     CLOCK_JUMPED = "clock-jumped"
     """The sender's clock jumped; it goes on with its times continued."""
     ENDED = "ended"
@@ -61,6 +63,7 @@ _WORKING = (
     StreamState.CONNECTING,
     StreamState.PLAYING,
     StreamState.FORMAT_CHANGED,
+    StreamState.CODEC_CHANGED,
     StreamState.CLOCK_JUMPED,
 )
 

@@ -51,6 +51,7 @@ class Stream:
         branch_ended: set once everything of the branch is written.
         broke: what the present source said before it ended, where that was no proper end.
         size: width and height of the pictures in pixels as last seen; zeros before.
+        codec: how they were encoded, as last seen; "" before.
         announced: the state and the reason that the last event told of.
         jumps: how many jumps of the sender's clock have been reported.
     """
@@ -79,6 +80,7 @@ class Stream:
         self.branch_ended = threading.Event()
         self.broke = ""
         self.size = (0, 0)
+        self.codec = ""
         self.jumps = 0
         self.announced = (StreamState.CONNECTING, "")
         self.since = time.time()

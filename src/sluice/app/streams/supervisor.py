@@ -16,7 +16,7 @@ from sluice.app.streams.states import StreamState
 Noted = Callable[[StreamState, str], None]
 _USELESS_TO_HURRY = (StreamState.UNAUTHORIZED, StreamState.UNSUPPORTED)
 """Faults that pass only when a person acts; and cameras lock out who tries wrong passwords again and again."""
-_PASSING = (StreamState.FORMAT_CHANGED, StreamState.CLOCK_JUMPED)
+_PASSING = (StreamState.FORMAT_CHANGED, StreamState.CODEC_CHANGED, StreamState.CLOCK_JUMPED)
 _SHOWN_SECONDS = 1.0  # for so long a state that passes by itself is shown
 
 
@@ -99,6 +99,11 @@ class Supervisor:
         self._waited = 0.0
         self._entered = clock()
 
+    @property
+    def plays(self) -> bool:
+        """Whether frames come, perhaps changed ones."""
+        return self.state == StreamState.PLAYING or self.state in _PASSING
+
     # What happens
 
     def begin(self) -> Action:
@@ -148,7 +153,7 @@ class Supervisor:
 
     def changed(self, state: StreamState, reason: str) -> None:
         """Take note of a change that a playing stream survives: of its format, or of its sender's clock."""
-        if self.state == StreamState.PLAYING or self.state in _PASSING:
+        if self.plays:
             self._enter(state, reason)
 
     def removed(self) -> None:

@@ -211,7 +211,7 @@ class Tending:
             stream.supervisor.changed(
                 StreamState.CLOCK_JUMPED, f"the sender's clock jumped by {counts.last_jump:+.1f} s"
             )
-        if session is None:
+        if session is None or not stream.supervisor.plays:
             return
         _, width, height = session.picture()
         if width and stream.size not in ((0, 0), (width, height)):
@@ -219,6 +219,10 @@ class Tending:
             stream.supervisor.changed(StreamState.FORMAT_CHANGED, f"{was} became {width}x{height}")
         if width:
             stream.size = (width, height)
+        codec = session.codec
+        if codec and stream.codec not in ("", codec):
+            stream.supervisor.changed(StreamState.CODEC_CHANGED, f"{stream.codec} became {codec}")
+        stream.codec = codec or stream.codec
 
     # What is known
 

@@ -5,7 +5,7 @@ import { drawSpark } from "./chart.js";
 import { WebRtcView } from "./live.js";
 
 const KINDS = {
-  playing: "good", connecting: "busy", "format-changed": "busy", "clock-jumped": "busy",
+  playing: "good", connecting: "busy", "format-changed": "busy", "codec-changed": "busy", "clock-jumped": "busy",
   stalled: "warn", ended: "still", removed: "still",
 };
 const OUT_SECONDS = 5; // over which the outgoing rate is taken
