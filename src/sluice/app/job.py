@@ -20,6 +20,7 @@ from sluice.app.credentials import redact
 from sluice.app.exceptions import as_exception
 from sluice.app.graph import Graph
 from sluice.app.gst import describe
+from sluice.app.measuring import Measuring
 from sluice.app.memory import keep_few_arenas
 from sluice.app.model_control import ModelControl
 from sluice.app.options import Options
@@ -65,6 +66,7 @@ class Job:
         started: whether all elements were started.
         events: what has happened.
         model: changes the model.
+        measuring: measures the shared elements, if somebody asks.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Job:
         self.queue = self._graph.queue
         self.events = events or EventLog(time.time)
         self.model = ModelControl(self._graph.infer, options, self.events)
+        self.measuring = Measuring(self.elements, options.messages)
         if branches is not None and hasattr(branches, "emit"):  # outputs that have events of their own
             branches.emit = lambda kind, stream, text, details: self.events.add(kind, stream, text, **details)
         self._roster = Roster(options.first_number)
@@ -130,6 +133,7 @@ class Job:
         keep_pictures_apart()
         try:
             start_elements(self._graph)
+            self.measuring.started()
         except BaseException as error:  # an interruption too
             self._summary.errors.append(str(error))
             self._graph.close([])
@@ -405,6 +409,7 @@ class Job:
     def _finish(self) -> None:
         streams = self._roster.all()
         self._graph.close(streams)
+        self.measuring.close()
         self._count()
         for stream in streams:
             summary = stream.summary

@@ -11,16 +11,14 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app.streams.states import StreamState, StreamStatus
-from sluice.contract.latency import LatencyMeter
 from sluice.contract.object_counts import ObjectCounter
 from sluice.metrics import ElementNumbers, Metrics, OutputNumbers, Snapshot, StreamNumbers
 
 if TYPE_CHECKING:
+    from sluice.app.measuring import Measured
     from sluice.app.outputs import LiveOutputs
     from sluice.app.pipeline import Pipeline
 
-# The shared elements that are measured, in the order of the pipeline.
-_MEASURED = ("sluicemux", "sluiceinfer", "sluicetracker", "sluiceanalytics", "sluicemsgconv", "sluicemsgbroker")
 # Behind these the objects of a frame are complete.
 _COMPLETE = ("sluicetracker", "sluiceinfer")
 _GONE_FROM_QUEUE = ("frames-out", "discarded", "refused", "replaced")
@@ -44,8 +42,8 @@ class Monitor:
         self._pipeline = pipeline
         self._outputs = outputs
         self._lock = threading.Lock()
-        self._elements: dict[str, Gst.Element] = {}
-        self._meter: LatencyMeter | None = None
+        self._claimed = False
+        self._measured: Measured | None = None
         self._objects: ObjectCounter | None = None
         self.metrics = Metrics(self.snapshot)
         self.attach()
@@ -56,36 +54,35 @@ class Monitor:
 
     def attach(self) -> bool:
         """Begin to measure, unless that was done or the pipeline has not started; return whether it is measured."""
-        elements = self._pipeline.elements
+        measured = self._pipeline.measured
         with self._lock:
-            if self._meter is not None or not elements:
-                return self._meter is not None
-            found = {element.get_factory().get_name(): element for element in elements if element.get_factory()}
-            self._elements = {name: found[name] for name in _MEASURED if name in found}
-            self._meter = LatencyMeter()
-            for name, element in self._elements.items():
-                self._meter.watch_element(element, name)
-            complete = next((self._elements[name] for name in _COMPLETE if name in self._elements), None)
-            if complete is not None:
-                self._objects = ObjectCounter(complete.get_static_pad("src"))
-            return True
+            if measured is None or self._claimed:
+                return self._measured is not None
+            self._claimed = True
+        complete = next((measured.elements[name] for name in _COMPLETE if name in measured.elements), None)
+        if complete is not None:
+            self._objects = ObjectCounter(complete.get_static_pad("src"))
+        self._measured = measured
+        return True
 
     def snapshot(self) -> Snapshot:
         """Return all numbers as they are now."""
-        if not self.attach():
+        self.attach()
+        measured = self._measured
+        if measured is None:
             return Snapshot(states=tuple(state.value for state in StreamState))
-        assert self._meter is not None
-        mux, infer = _numbers(self._elements.get("sluicemux")), _numbers(self._elements.get("sluiceinfer"))
-        messages = _numbers(self._elements.get("sluicemsgbroker"))
+        elements = measured.elements
+        mux, infer = _numbers(elements.get("sluicemux")), _numbers(elements.get("sluiceinfer"))
+        messages = _numbers(elements.get("sluicemsgbroker"))
         outputs = self._outputs.stats() if self._outputs is not None else {}
         objects = self._objects.read() if self._objects is not None else {}
         return Snapshot(
             streams=tuple(_stream(status, mux, objects) for status in self._pipeline.streams),
             states=tuple(state.value for state in StreamState),
-            elements=tuple(self._element_numbers()),
-            batch_size=int(self._elements["sluicemux"].get_property("batch-size")),
-            latencies=tuple(self._meter.read()),
-            last=list(self._elements)[-1],
+            elements=tuple(_element_numbers(measured)),
+            batch_size=int(elements["sluicemux"].get_property("batch-size")),
+            latencies=tuple(measured.meter.read()),
+            last=list(elements)[-1],
             model_seconds=(infer.get("model-ms-mean", 0.0) / 1e3, infer.get("model-ms-max", 0.0) / 1e3),
             model={name: int(infer[name]) for name in ("inferred", "skipped", "errors") if name in infer},
             messages={name: int(count) for name, count in messages.items() if name not in _NO_MESSAGES},
@@ -95,14 +92,14 @@ class Monitor:
             events=max((event.number for event in self._pipeline.events.since()), default=0),
         )
 
-    def _element_numbers(self) -> list[ElementNumbers]:
-        assert self._meter is not None
-        found, before = [], None
-        for name in self._elements:
-            batches, frames = self._meter.batches(name)
-            found.append(ElementNumbers(name, batches, frames, 0 if before is None else max(0, before - frames)))
-            before = frames
-        return found
+
+def _element_numbers(measured: Measured) -> list[ElementNumbers]:
+    found, before = [], None
+    for name in measured.elements:
+        batches, frames = measured.meter.batches(name)
+        found.append(ElementNumbers(name, batches, frames, 0 if before is None else max(0, before - frames)))
+        before = frames
+    return found
 
 
 def _numbers(element: Gst.Element | None) -> dict[str, float]:

@@ -21,6 +21,7 @@ from sluice.errors import ConfigurationError
 if TYPE_CHECKING:
     from sluice.app.accounts import Progress
     from sluice.app.job import Job
+    from sluice.app.measuring import Measured
     from sluice.app.streams.branch import BranchFactory
     from sluice.models.frame import Frame
 
@@ -389,6 +390,11 @@ class Pipeline:
     def elements(self) -> list[Any]:
         """The GStreamer elements that all streams share, to be looked at; empty before everything was started."""
         return self._job.elements() if self._job is not None and self._job.started else []
+
+    @property
+    def measured(self) -> Measured | None:
+        """The shared elements, measured from the first question on; None before everything was started."""
+        return self._job.measuring.begin() if self._job is not None and self._job.started else None
 
     def _running(self) -> Job:
         if self._job is None:

@@ -138,7 +138,8 @@ class SourceBin:
             return ""
         structure = required_structure(caps, 0)
         known, version = structure.get_int("mpegversion")
-        return structure.get_name().removeprefix("video/").removeprefix("x-") + (str(version) if known else "")
+        name: str = structure.get_name()
+        return name.removeprefix("video/").removeprefix("x-") + (str(version) if known else "")
 
     @property
     def pad(self) -> Gst.Pad:
