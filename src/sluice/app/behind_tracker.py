@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import gi
 
 gi.require_version("Gst", "1.0")
@@ -10,6 +12,7 @@ from gi.repository import Gst
 from sluice.app.gst import make_element, set_checked
 from sluice.app.handover import Lent
 from sluice.app.options import Options
+from sluice.app.telling import StreamTexts
 from sluice.vlm.failures import Reason
 
 _EMBEDDER = 99
@@ -37,8 +40,8 @@ class BehindTracker:
         """
         self.elements: list[Gst.Element] = []
         self.vlm: Gst.Element | None = None
-        self._names: dict[int, str] = {}
         self._named: list[Gst.Element] = []
+        self._names = StreamTexts(_as_names, self._set_names)
         if options.index is not None:
             self._add_index(options, lent)
         if options.vlm is not None:
@@ -51,8 +54,13 @@ class BehindTracker:
 
     def name(self, number: int, name: str) -> None:
         """Name a stream, as prompts, answers and archives call it."""
-        self._names[number] = name.replace(";", ",")
-        text = ";".join(f"{at}={known}" for at, known in self._names.items())
+        self._names.tell(number, name.replace(";", ","))
+
+    def forget(self, number: int) -> None:
+        """Let go of the name of a stream that has left."""
+        self._names.forget(number)
+
+    def _set_names(self, text: str) -> None:
         for element in self._named:
             element.set_property("names", text)
 
@@ -76,3 +84,7 @@ class BehindTracker:
             self.elements.append(model)
         self.elements.append(index)
         self._named.append(index)
+
+
+def _as_names(names: Mapping[int, str]) -> str:
+    return ";".join(f"{number}={name}" for number, name in names.items())

@@ -15,8 +15,8 @@ import json
 import os
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,12 @@ from sluice.app.source_bin import SourceBin, region_event
 from sluice.app.sources import Source
 from sluice.app.streams.branch import Branch, BranchFactory
 from sluice.app.streams.stream import Stream
+from sluice.app.telling import StreamTexts
 from sluice.elements import events
 from sluice.errors import ConfigurationError
 
 # A frame of a stream whose neighbours are slow waits so long for company, in microseconds: one frame at 25 fps.
 _BATCH_TIMEOUT_US = 40_000
-_REMEMBERED = 64  # streams that have left and whose messages still get their members
 # Frames of a source that is closed may still leave for the mux so long, in seconds.
 _DRAINING = 0.1
 # At the end, sources that can't be closed in so many seconds are left behind.
@@ -88,10 +88,7 @@ class Graph:
         self._sessions = 0
         self._trimmer = Trimmer()
         self._expected = len(sources)
-        self._converter: Gst.Element | None = None
-        self._told: dict[int, dict[str, Any]] = {}
-        self._left: deque[int] = deque()  # streams whose last messages may still be made
-        self._telling = threading.Lock()
+        self._members: StreamTexts | None = None  # what messages tell of the streams
         self._changing = threading.Lock()  # of `branches` and `ends`
         batch_size = options.batch_size or (
             MOST_STREAMS_PER_BATCH if options.service else min(len(sources), MOST_STREAMS_PER_BATCH)
@@ -120,8 +117,9 @@ class Graph:
         chain += self.behind.elements
         observed = chain[-1]
         if options.messages is not None:
-            self._converter = make_element("sluicemsgconv")
-            chain += [self._converter, make_element("sluicemsgbroker", location=str(options.messages))]
+            converter = make_element("sluicemsgconv")
+            self._members = StreamTexts(json.dumps, partial(converter.set_property, "stream-members"))
+            chain += [converter, make_element("sluicemsgbroker", location=str(options.messages))]
         add_chain(self.pipeline, *chain)
         self.queue = FrameQueue() if iterated else None
         self.collector = Collector(self.queue)
@@ -147,7 +145,8 @@ class Graph:
             self._tell_mux(stream, events.absent())
             self._tell_mux(stream, events.capture(self.options.capture_of(stream.source)))
         self.behind.name(stream.number, stream.name)
-        self._tell_of(stream.number, {"name": stream.name, **stream.members})
+        if self._members is not None:
+            self._members.tell(stream.number, {"name": stream.name, **stream.members})
         stream.counts = self.collector.join(stream.number, stream.source.shown)
         if self.queue is not None:
             self.queue.join(stream.number, stream.gate, held_back=not stream.policy.freshest(stream.source.live))
@@ -255,7 +254,9 @@ class Graph:
     def drop_branch(self, stream: Stream) -> None:
         """Take away what stands behind the demuxer for a stream; its frames have left, or are given up."""
         self.collector.leave(stream.number)
-        self._tell_of(stream.number, None)
+        self.behind.forget(stream.number)
+        if self._members is not None:
+            self._members.forget(stream.number)
         if self.queue is not None:
             self.queue.leave(stream.number)
         branch, pad = stream.branch, stream.branch_pad
@@ -304,7 +305,7 @@ class Graph:
         """Stop everything and let go of what would keep it alive."""
         for stream in streams:
             stream.ending = True
-            stream.worker.submit(_bound(self.close_source, stream))
+            stream.worker.submit(partial(self.close_source, stream))
         deadline = time.monotonic() + _CLOSING
         for stream in streams:
             stream.worker.join(max(0.0, deadline - time.monotonic()))
@@ -326,20 +327,6 @@ class Graph:
     def _tell_mux(self, stream: Stream, event: Gst.Event) -> None:
         if stream.mux_pad is not None:
             stream.mux_pad.send_event(event)
-
-    def _tell_of(self, number: int, members: dict[str, Any] | None) -> None:
-        """Have a stream's messages tell these members; None: it has left, though frames of it may still come."""
-        # Only this is done under the lock, or an older text could follow a newer one; the converter calls nothing back.
-        with self._telling:
-            if members is not None:
-                self._told[number] = members
-            else:
-                self._left.append(number)
-                if len(self._left) <= _REMEMBERED:
-                    return
-                self._told.pop(self._left.popleft(), None)
-            if self._converter is not None:
-                self._converter.set_property("stream-members", json.dumps(self._told))
 
     def _make_infer(self) -> Gst.Element:
         model = self.options.model
@@ -402,10 +389,6 @@ class Graph:
         pad = splitter.get_static_pad("src") or splitter.request_pad_simple(f"src_{number}")
         link_pads(pad, branch.bin.get_static_pad("sink"))
         return branch, pad
-
-
-def _bound(work: Callable[[Stream], None], stream: Stream) -> Callable[[], None]:
-    return lambda: work(stream)
 
 
 def _count_of(element: Gst.Element, name: str) -> int:

@@ -27,6 +27,7 @@ class Lent:
     """The names that one pipeline's objects have."""
 
     def __init__(self) -> None:
+        """Begin without any."""
         self._names: list[str] = []
 
     def name_of(self, candidate: Any) -> str:

@@ -12,19 +12,16 @@ from functools import partial
 import gi
 
 gi.require_version("Gst", "1.0")
-from gi.repository import GLib, Gst
+from gi.repository import Gst
 
 from sluice.app.accounts import Progress, leave_out_broken, progress_of
 from sluice.app.allocation import keep_pictures_apart
-from sluice.app.credentials import redact
-from sluice.app.exceptions import as_exception
 from sluice.app.graph import Graph
-from sluice.app.gst import describe
+from sluice.app.hearing import HEARD, Hearing
 from sluice.app.measuring import Measuring
 from sluice.app.memory import keep_few_arenas
 from sluice.app.model_control import ModelControl
 from sluice.app.options import Options
-from sluice.app.places import is_of_closed_source
 from sluice.app.planned import Planned
 from sluice.app.roster import Roster
 from sluice.app.starting import start_elements
@@ -35,7 +32,6 @@ from sluice.app.streams.states import StreamStatus
 from sluice.app.streams.stream import Stream
 from sluice.app.streams.tending import Tending
 from sluice.app.summary import Summary
-from sluice.app.vlm import note_outcome
 from sluice.contract.provider import provider
 from sluice.errors import ConfigurationError, SluiceError
 
@@ -46,16 +42,6 @@ _FINISHING = 1.3
 _STOPPING = 2.0
 _LOOK = 0.05  # seconds between looks at the streams
 _REMOVING = 5.0  # seconds that a caller waits for a stream to be gone
-_HEARD = (
-    Gst.MessageType.ERROR
-    | Gst.MessageType.WARNING
-    | Gst.MessageType.LATENCY
-    | Gst.MessageType.ELEMENT
-    | Gst.MessageType.APPLICATION
-)
-# How many texts of one kind a summary keeps; a camera that warns with every frame must not fill the memory.
-MOST_TEXTS = 20
-_STREAM_ERROR = GLib.quark_to_string(Gst.StreamError.quark())
 
 
 class Job:
@@ -99,9 +85,7 @@ class Job:
         )
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._tending = Tending(self._graph, self.events, self._summary, self._post, options.service, random.random)
-        self._fatal: SluiceError | None = None
-        self._ended_ends: set[Gst.Element] = set()
-        self._broken_ends: set[Gst.Element] = set()
+        self._hearing = Hearing(self._graph, self._roster, self._tending, self._summary, self.model, self.events)
         self.started = False
         self._begun = threading.Lock()  # held while it is decided who begins a stream that is added
         self._stop = threading.Event()
@@ -156,8 +140,8 @@ class Job:
         """
         while not self._done.wait(0.2):
             pass
-        if self._fatal is not None:
-            raise self._fatal
+        if self._hearing.fatal is not None:
+            raise self._hearing.fatal
 
     def stop(self) -> None:
         """End every stream now, finish the files as far as that takes no longer than two seconds, and stop.
@@ -196,8 +180,8 @@ class Job:
 
         def forget() -> None:
             self._roster.remove(stream)
-            self._ended_ends &= set(self._graph.ends)
-            self._broken_ends &= set(self._graph.ends)
+            self._hearing.ended &= set(self._graph.ends)
+            self._hearing.broken &= set(self._graph.ends)
             if self._options.service:
                 self._summary.streams.remove(stream.summary)
             if not self._options.service and not self._roster.all():
@@ -284,21 +268,22 @@ class Job:
         bus = self._graph.pipeline.get_bus()
         try:
             while True:
-                message = bus.timed_pop_filtered(int(_LOOK * Gst.SECOND), _HEARD)
+                message = bus.timed_pop_filtered(int(_LOOK * Gst.SECOND), HEARD)
                 while message is not None:  # what was posted before the end is heard before the end
-                    self._handle(message)
-                    message = bus.pop_filtered(_HEARD)
+                    if self._hearing.hear(message):
+                        self._looked = 0.0
+                    message = bus.pop_filtered(HEARD)
                 while not self._inbox.empty():
                     self._inbox.get()()
                 self._look()
                 if self._ended():
                     break
-                if self._fatal is not None:  # what has arrived at the files is worth finishing them
+                if self._hearing.fatal is not None:  # what has arrived at the files is worth finishing them
                     self._stop.set()
                 if self._stop.is_set() and self._stopping():
                     break
         except BaseException as error:
-            self._fatal = SluiceError(f"{type(error).__name__}: {error}")
+            self._hearing.fatal = SluiceError(f"{type(error).__name__}: {error}")
             raise
         finally:
             self._finish()
@@ -317,7 +302,7 @@ class Job:
         now = time.monotonic()
         if self._stopped_at is None:
             self._stopped_at = now
-            self._summary.stopped = self._fatal is None
+            self._summary.stopped = self._hearing.fatal is None
             self._graph.stopped = True
             self._end_all()
         if now > self._stopped_at + _DRAINING and not self._cut:
@@ -337,64 +322,6 @@ class Job:
         if not streams and self._summary.streams:
             self._in_background(lambda: self._graph.infer.get_static_pad("sink").send_event(Gst.Event.new_eos()))
 
-    def _handle(self, message: Gst.Message) -> None:
-        if message.type == Gst.MessageType.ERROR:
-            self._handle_error(message)
-        elif message.type == Gst.MessageType.WARNING:
-            self._handle_warning(message)
-        elif message.type == Gst.MessageType.LATENCY:
-            self._graph.pipeline.recalculate_latency()
-        elif message.has_name("model-updated"):
-            self.model.ended(message)
-        elif message.has_name("prompt-updated"):
-            self.model.prompted(message)
-        elif message.has_name("sluice-vlm"):
-            note_outcome(self.events, message)
-        elif message.has_name("sluice-source-ended"):
-            self._looked = 0.0
-        elif message.has_name("GstBinForwarded"):
-            inner = message.get_structure().get_value("message")
-            if inner.type == Gst.MessageType.EOS and inner.src in self._graph.ends:
-                self._ended_ends.add(inner.src)
-                self._tending.branch_ended(inner.src, self._roster.all())
-
-    def _handle_error(self, message: Gst.Message) -> None:
-        place = self._graph.place_of(message, self._roster.all())
-        if place is None:
-            if not is_of_closed_source(message, self._graph.pipeline):
-                self._fatal = self._fatal or as_exception(message)
-            return
-        kind, stream = place
-        if stream is None:
-            self._broken_ends.add(self._graph.branches[-1].bin)
-            self._fatal = self._fatal or as_exception(message)
-        elif kind == "source":
-            if not (self._summary.stopped or stream.ending):
-                self._tending.fault(stream, message)
-        else:
-            self._branch_failed(stream, message)
-
-    def _branch_failed(self, stream: Stream, message: Gst.Message) -> None:
-        assert stream.branch is not None
-        self._broken_ends.add(stream.branch.bin)
-        self._ended_ends.add(stream.branch.bin)
-        if stream.frames_seen:  # a file for which no frame came cannot be finished
-            self._tending.give_up(stream, message)
-
-    def _handle_warning(self, message: Gst.Message) -> None:
-        text = redact(describe(message)[0])
-        kind, stream = self._graph.place_of(message, self._roster.all()) or ("", None)
-        if stream is None:
-            closed = not kind and is_of_closed_source(message, self._graph.pipeline)
-            if len(self._summary.warnings) < MOST_TEXTS and not closed:
-                self._summary.warnings.append(text)
-            return
-        self._tending.warned(stream, message)
-        if len(stream.summary.warnings) < MOST_TEXTS:
-            stream.summary.warnings.append(text)
-        if kind == "source" and message.parse_warning()[0].domain == _STREAM_ERROR:
-            stream.summary.damaged = True
-
     @staticmethod
     def _in_background(work: Callable[[], object]) -> None:
         """Do what may wait for room in a stream's queue."""
@@ -404,7 +331,7 @@ class Job:
         ends = self._graph.ends
         if self._options.service and not self._stop.is_set():
             return False
-        return all(end in self._ended_ends for end in ends)
+        return all(end in self._hearing.ended for end in ends)
 
     def _finish(self) -> None:
         streams = self._roster.all()
@@ -413,11 +340,16 @@ class Job:
         self._count()
         for stream in streams:
             summary = stream.summary
-            if summary.frames_in == 0 and not summary.errors and not self._summary.stopped and self._fatal is None:
+            if (
+                summary.frames_in == 0
+                and not summary.errors
+                and not self._summary.stopped
+                and self._hearing.fatal is None
+            ):
                 summary.errors.append(f"{stream.source.shown}: it delivered no frame")
-        leave_out_broken(self._summary, self._graph.branches, streams, self._ended_ends, self._broken_ends)
-        if self._fatal is not None:
-            self._summary.errors.append(str(self._fatal))
+        leave_out_broken(self._summary, self._graph.branches, streams, self._hearing.ended, self._hearing.broken)
+        if self._hearing.fatal is not None:
+            self._summary.errors.append(str(self._hearing.fatal))
         if self.queue is not None:
             self.queue.close()
         self.events.add("pipeline-ended", None, "the run is over", stopped=self._summary.stopped)

@@ -79,15 +79,10 @@ class RelayCounts:
 
 
 class Target:
-    """An appsrc that gets what arrives at a relay, until it is detached.
-
-    Attributes:
-        pushed: buffers it has got.
-        dropped: buffers it did not get, since too many were waiting in it, and those up to the next key frame.
-        ended: whether it has got its end.
-    """
+    """An appsrc that gets what arrives at a relay, until it is detached."""
 
     def __init__(self, relay: "Relay", address: int) -> None:
+        """Take over a target that was attached; `address` is that of its counts in C, which the relay keeps."""
         self._relay = relay
         self._address: int | None = address
         self._last = _TargetCounts()
@@ -99,14 +94,17 @@ class Target:
 
     @property
     def pushed(self) -> int:
+        """Buffers it has got."""
         return int(self._counts().pushed)
 
     @property
     def dropped(self) -> int:
+        """Buffers it did not get, since too many were waiting in it, and those up to the next key frame."""
         return int(self._counts().dropped)
 
     @property
     def ended(self) -> bool:
+        """Whether it has got its end."""
         return bool(self._counts().ended)
 
     def extend(self, until: int) -> None:
