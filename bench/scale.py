@@ -108,7 +108,7 @@ def controller(streams: int, per_worker: int) -> dict[str, Any]:
             before = time.process_time()
             kept.step()
             longest = max(longest, time.process_time() - before)
-            cluster.now += 0.25
+            cluster.pass_time(0.25)
         return (time.process_time() - begun) / int(seconds * 4)
 
     def placed() -> bool:

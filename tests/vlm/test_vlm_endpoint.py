@@ -3,6 +3,8 @@
 import base64
 import gzip
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -235,6 +237,63 @@ def test_cancel_ends_a_hanging_request_and_its_connection() -> None:
         while not server.aborted and time.monotonic() < deadline:
             time.sleep(0.01)
         assert server.aborted == 1
+
+
+HANGING_RESOLVER = """
+import socket, sys, threading, time
+import numpy as np
+from sluice.vlm.backends import BackendOptions, Question, make_backend
+from sluice.vlm.failures import NoAnswer
+from sluice.vlm.pictures import Encoding, Picture
+
+looking_up = threading.Event()
+def hang(*_, **__):
+    looking_up.set()
+    time.sleep(600)
+socket.getaddrinfo = hang
+
+picture = Picture(lambda: np.zeros((8, 8, 3), np.uint8))
+picture.encode(Encoding())
+backend = make_backend("http://slow-to-find.example/v1", BackendOptions(model="m", timeout=600))
+backend.open()
+def ask():
+    try:
+        backend.answer(Question("?", [picture]))
+    except NoAnswer as error:
+        print(error.reason.value)
+thread = threading.Thread(target=ask)
+thread.start()
+looking_up.wait()
+began = time.monotonic()
+backend.cancel()
+thread.join()
+backend.close()
+print(time.monotonic() - began < 2)
+"""
+
+
+def test_a_resolver_that_hangs_delays_neither_stop_nor_exit() -> None:
+    done = subprocess.run(  # it would take ten minutes if exit waited for the resolver
+        [sys.executable, "-c", HANGING_RESOLVER], capture_output=True, text=True, timeout=100, check=True
+    )
+    assert done.stdout.split() == ["stopped", "True"]
+
+
+def test_a_resolver_that_hangs_is_a_timeout(monkeypatch) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait())
+    error, _ = fault("http://slow-to-find.example/v1", timeout=0.5)
+    over.set()
+    assert error.reason is Reason.TIMED_OUT
+
+
+@pytest.mark.parametrize("host", ["a" * 300 + ".example", "xn--\u0000.example"])
+def test_a_host_whose_name_cannot_be_looked_up(host) -> None:
+    try:
+        error, _ = fault(f"http://{host}/v1")
+    except ConfigurationError as refused:
+        error = refused
+    assert repr(host[:40])[1:-1] in str(error)
 
 
 @pytest.mark.parametrize(

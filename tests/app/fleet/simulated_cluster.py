@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from sluice.app.fleet.cluster import NodeView, WorkerLostError
@@ -49,6 +49,7 @@ class Simulated:
     refused: int = 0
     begun: float = 0.0
     hangs_from: float | None = None
+    fatal: set[str] = field(default_factory=set)
 
     def started(self) -> Answer:
         return Answer(self, lambda: self.node)
@@ -62,6 +63,9 @@ class Simulated:
 
     def report(self, since: int) -> Answer:
         return Answer(self, self._report)
+
+    def die_of_fatal_streams(self) -> None:
+        self.dead = self.dead or not self.fatal.isdisjoint(self.streams)
 
     def _report(self) -> Report:
         frames = int((self.clock() - self.begun) * 10)
@@ -104,6 +108,7 @@ class Cluster:
         self.alive = {f"n{i}": True for i in range(nodes)}
         self.workers: list[Simulated] = []
         self.bad_models: set[str] = set()
+        self.fatal: set[str] = set()  # streams that end the process of their worker
         self.generation = 0
         self.drained: frozenset[str] = frozenset()
 
@@ -113,13 +118,16 @@ class Cluster:
     def nodes(self) -> list[NodeView]:
         return [NodeView(name, name, alive) for name, alive in self.alive.items()]
 
-    def start_worker(self, order: WorkerOrder, resources: Resources, avoid: Sequence[str]) -> Simulated:
+    def start_worker(
+        self, order: WorkerOrder, resources: Resources, avoid: Collection[str], rather_not: Collection[str] = ()
+    ) -> Simulated:
         loads = Counter(worker.node for worker in self.workers if not worker.dead)
         free = [name for name, alive in self.alive.items() if alive and name not in avoid and loads[name] < self.room]
-        node = min(free, key=lambda name: loads[name]) if free else ""
+        node = min(free, key=lambda name: (name in rather_not, loads[name])) if free else ""
         worker = Simulated(
             order.name, node, order.model, self.clock, self.bad_models, order.made, begun=self.now, cut_off=not free
         )
+        worker.fatal = self.fatal
         self.workers.append(worker)
         return worker
 
@@ -127,6 +135,11 @@ class Cluster:
         return {worker.name: worker for worker in self.workers if not worker.dead}
 
     # What tests do
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        for worker in self.workers:
+            worker.die_of_fatal_streams()
 
     def kill_node(self, name: str) -> None:
         self.alive[name] = False

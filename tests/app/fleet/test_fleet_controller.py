@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,7 +39,7 @@ class Run:
     def go(self, seconds: float) -> None:
         for _ in range(int(seconds / STEP)):
             self.controller.step()
-            self.cluster.now += STEP
+            self.cluster.pass_time(STEP)
 
     def kinds(self) -> list[str]:
         return [event.kind for event in self.log.since()]
@@ -150,13 +152,18 @@ def test_a_new_controller_takes_over_and_nothing_moves() -> None:
 
 
 def test_a_flapping_node_is_quarantined() -> None:
-    run = begun(recovery={"flapping": {"losses": 2, "within": 60, "quarantine": 1000}})
+    flapping = {"losses": 2, "within": 60, "quarantine": 1000}
+    run = Run(
+        Cluster(room=1), fleet(recovery={"flapping": flapping, "start_seconds": 20})
+    )  # the others have no room for its streams
+    run.go(5)
     node = run.cluster.workers[0].node
     for _ in range(2):
         for worker in run.cluster.workers:
             worker.dead = worker.dead or worker.node == node
         run.go(8)
-    run.go(10)
+    run.cluster.room = 2
+    run.go(60)
     run.check_each_runs_once()
     assert "node-quarantined" in run.kinds()
     assert not any(w.streams for w in run.cluster.workers if w.node == node and not w.dead)
@@ -209,7 +216,8 @@ def test_a_stream_nobody_runs_is_no_canary() -> None:
     )
 )  # fmt: skip
 def test_whatever_happens_every_stream_runs_once_in_the_end(happenings: list[tuple[str, int]]) -> None:
-    run = Run(Cluster(nodes=3, room=8), fleet(8, recovery={"flapping": {"losses": 99}}))
+    recovery = {"flapping": {"losses": 99}, "poison": {"steady": 3, "pause": 3}}
+    run = Run(Cluster(nodes=3, room=8), fleet(8, recovery=recovery))
     for what, which in happenings:
         worker = run.cluster.workers[which % len(run.cluster.workers)] if run.cluster.workers else None
         if what == "kill" and worker:
@@ -220,11 +228,11 @@ def test_whatever_happens_every_stream_runs_once_in_the_end(happenings: list[tup
             run.controller.drain(f"n{which % 2}", what == "drain")  # n2 stays
             run.cluster.drained = run.controller.drained
         elif what in ("fewer", "more"):
-            run.controller.apply(fleet(4 if what == "fewer" else 8, recovery={"flapping": {"losses": 99}}))
+            run.controller.apply(fleet(4 if what == "fewer" else 8, recovery=recovery))
         elif what == "controller":
             run = Run(run.cluster, run.controller._fleet)
         run.go(which % 5)
-    run.go(40)
+    run.go(80)
     run.check_each_runs_once()
 
 
@@ -360,3 +368,91 @@ def test_a_worker_without_streams_is_no_canary_and_changes_its_model_when_it_get
     run.go(20)
     run.check_each_runs_once()
     assert {worker.model for worker in run.cluster.workers if worker.streams and not worker.dead} == {"new"}
+
+
+def states(run: Run) -> dict[str, str]:
+    return {stream["name"]: stream["state"] for stream in run.controller.status()["streams"]}
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+@pytest.mark.parametrize("spare", [0, 1])
+def test_a_stream_that_ends_every_worker_is_parked_and_no_node_is_blamed(nodes: int, spare: int) -> None:
+    run = Run(Cluster(nodes=nodes, room=6), fleet(12, workers={"streams": 4, "spare": spare}))
+    run.cluster.fatal.add("cam-5")
+    run.go(300)
+    assert "node-quarantined" not in run.kinds()
+    assert states(run)["cam-5"] == "failed"
+    assert [name for name, state in states(run).items() if state != "playing"] == ["cam-5"]
+    (told,) = {event.stream for event in run.log.since() if event.kind == "stream-parked"}
+    assert told == "cam-5"
+    found = next(s for s in run.controller.status()["streams"] if s["name"] == "cam-5")
+    assert "workers that ran it died; parked" in found["reason"]
+    assert found["parked"] > 0
+
+
+def test_a_parked_stream_is_tried_again_more_and_more_rarely_and_plays_once_it_is_harmless() -> None:
+    run = Run(Cluster(), fleet(12, recovery={"poison": {"steady": 20, "pause": 30}}))
+    run.cluster.fatal.add("cam-5")
+    run.go(1000)
+    parked = [event.time for event in run.log.since() if event.kind == "stream-parked"]
+    gaps = [after - before for before, after in pairwise(parked)]
+    assert len(gaps) >= 3
+    assert all(after > 1.5 * before for before, after in pairwise(gaps))
+    run.cluster.fatal.clear()
+    run.go(1000)
+    run.check_each_runs_once()
+    assert set(states(run).values()) == {"playing"}
+
+
+def test_a_parked_stream_that_is_changed_is_tried_at_once() -> None:
+    run = Run(Cluster(), fleet(12))
+    run.cluster.fatal.add("cam-5")
+    run.go(300)
+    assert states(run)["cam-5"] == "failed"
+    run.cluster.fatal.clear()
+    entries = [{"source": f"test:ball?live=1&frames={i + 100 * (i == 5)}", "name": f"cam-{i}"} for i in range(12)]
+    run.controller.apply(fleet_of(entries))
+    run.go(10)
+    run.check_each_runs_once()
+
+
+def test_two_streams_that_end_every_worker_are_both_found() -> None:
+    run = Run(Cluster(room=6), fleet(12, recovery={"poison": {"steady": 20, "pause": 100}}))
+    run.cluster.fatal |= {"cam-2", "cam-3"}
+    run.go(400)
+    assert {name for name, state in states(run).items() if state == "failed"} == {"cam-2", "cam-3"}
+    assert sum(state == "playing" for state in states(run).values()) == 10
+    assert "node-quarantined" not in run.kinds()
+
+
+def test_a_node_that_ends_its_workers_is_blamed_and_not_their_streams() -> None:
+    flapping = {"losses": 3, "within": 60, "quarantine": 1000}
+    run = Run(Cluster(room=1), fleet(recovery={"flapping": flapping, "start_seconds": 20}))
+    for _ in range(40):
+        for worker in run.cluster.workers:
+            worker.dead = worker.dead or worker.node == "n1"
+        run.go(2)
+    run.cluster.room = 2
+    run.go(120)
+    assert "node-quarantined" in run.kinds()
+    assert "stream-parked" not in run.kinds()
+    run.check_each_runs_once()
+
+
+def test_a_worker_that_died_is_replaced_on_another_node_where_there_is_room() -> None:
+    run = begun()
+    died = run.cluster.workers[0]
+    died.dead = True
+    run.go(5)
+    assert run.cluster.workers[-1].node != died.node
+    run.check_each_runs_once()
+    assert not {"node-quarantined", "stream-parked"} & set(run.kinds())
+
+
+def test_rules_that_are_changed_count_from_then_on() -> None:
+    run = Run(Cluster(), Fleet(name="sluice"))  # as a host begins
+    run.controller.apply(fleet(12, recovery={"flapping": {"losses": 1, "within": 60, "quarantine": 1000}}))
+    run.go(5)
+    next(worker for worker in run.cluster.workers if worker.node == "n0").dead = True
+    run.go(5)
+    assert "node-quarantined" in run.kinds()

@@ -11,15 +11,6 @@ from sluice.app.fleet.connection import read_fleet, workers_of
 from sluice.app.fleet.schema import Fleet
 
 FOLDER = Path(__file__).parents[3] / "examples" / "fleet"
-# The keys that the chart's own list of values has (version 1.6.0), as far as they are used.
-CHART = {
-    "": {"image", "gcsFaultTolerance", "head", "worker"},
-    "image": {"repository", "tag", "pullPolicy"},
-    "gcsFaultTolerance": {"enabled", "redisAddress"},
-    "head": {"enableInTreeAutoscaling", "rayStartParams", "resources", "volumes", "volumeMounts"},
-    "worker": {"groupName", "replicas", "minReplicas", "maxReplicas", "rayStartParams", "containerEnv", "resources"}
-    | {"volumes", "volumeMounts"},
-}
 
 
 def fleet() -> Fleet:
@@ -30,15 +21,11 @@ def test_the_fleet_is_one() -> None:
     assert [stream.name for stream in fleet().streams] == ["gate", "dock"]
 
 
-def test_the_values_have_the_keys_of_the_chart_and_room_for_the_fleet() -> None:
+def test_the_nodes_of_the_chart_have_room_for_the_fleet() -> None:
     values = yaml.safe_load((FOLDER / "kuberay-values.yaml").read_text())
-    for section, keys in CHART.items():
-        assert set(values[section] if section else values) <= keys, section
     worker = values["worker"]
     # The operator puts the value into a shell's command line, so it is JSON within quotes.
     offered = json.loads(json.loads(worker["rayStartParams"]["resources"]))
     limits = worker["resources"]["limits"]
     offered |= {"CPU": float(limits["cpu"]), "GPU": float(limits["nvidia.com/gpu"])}
     assert workers_of(fleet().workers.resources, offered) == 1
-    for group in (values["head"], worker):
-        assert {mount["name"] for mount in group["volumeMounts"]} == {volume["name"] for volume in group["volumes"]}

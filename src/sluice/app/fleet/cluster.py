@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,11 +12,19 @@ from sluice.app.fleet.schema import Resources
 
 @dataclass(frozen=True)
 class NodeView:
-    """A node of the cluster: its id, the name or address people know it by, and whether it's there."""
+    """A node of the cluster.
+
+    Attributes:
+        id: its own, never used again for another.
+        name: the name or address that people know it by.
+        alive: whether it's there.
+        has_cores: whether it offers processor cores to workers; a head often does not.
+    """
 
     id: str
     name: str
     alive: bool
+    has_cores: bool = True
 
 
 class Call(Protocol):
@@ -61,8 +69,17 @@ class Cluster(Protocol):
     def nodes(self) -> Sequence[NodeView]:
         """All nodes that were ever there."""
 
-    def start_worker(self, order: WorkerOrder, resources: Resources, avoid: Sequence[str]) -> Handle:
-        """Begin to start a worker on any node with room but those to be avoided."""
+    def start_worker(
+        self, order: WorkerOrder, resources: Resources, avoid: Collection[str], rather_not: Collection[str] = ()
+    ) -> Handle:
+        """Begin to start a worker on any node with room.
+
+        Args:
+            order: how it is made.
+            resources: what it needs.
+            avoid: ids of nodes that it must not be on.
+            rather_not: ids of nodes that it is only put on where no other has room.
+        """
 
     def find_workers(self) -> dict[str, Handle]:
         """Return the workers that run, by name: those of a controller that was lost."""

@@ -254,6 +254,7 @@ def _table(found: dict[str, Any]) -> str:
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines += [f"stream {s['name']}: {s['reason']}" for s in found["streams"] if s["reason"] and s["state"] != "playing"]
     for node in found["nodes"]:
         marks = [name for name in ("drained",) if node[name]]
         marks += ["gone"] if not node["alive"] else []

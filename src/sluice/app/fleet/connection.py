@@ -113,9 +113,10 @@ def check_cluster(fleet: Fleet) -> list[str]:
         )
     faults = _ask_nodes(nodes, fleet)
     told = [f"node {nodes[node]['NodeName']}: {fault}" for node, fault in faults.items() if fault]
+    silent = [f"node {nodes[node]['NodeName']} did not answer" for node in nodes.keys() - faults.keys()]
     if told:
-        raise ConfigurationError("; ".join(told))
-    return [f"node {nodes[node]['NodeName']} did not answer" for node in nodes.keys() - faults.keys()]
+        raise ConfigurationError("; ".join(told + silent))
+    return silent
 
 
 def _ask_nodes(nodes: Iterable[str], fleet: Fleet) -> dict[str, str]:

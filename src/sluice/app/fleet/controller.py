@@ -1,12 +1,12 @@
-"""Makes a fleet what its file says: starts workers, places streams, gives up what is lost, one step at a time."""
+"""Makes a fleet what its file says: places streams, tries models, has workers started and ended, one step at a time."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
-from sluice.app.fleet.cluster import Call, Cluster, WorkerLostError
+from sluice.app.fleet.cluster import Cluster
 from sluice.app.fleet.known import Known
 from sluice.app.fleet.nodes import NodeHealth
 from sluice.app.fleet.orders import Report, StreamOrder, WorkerOrder
@@ -14,12 +14,11 @@ from sluice.app.fleet.plan import Placement, WorkerView, by_worker, make_plan
 from sluice.app.fleet.rollout import Verdict
 from sluice.app.fleet.schema import Fleet, FleetStream
 from sluice.app.fleet.status import fleet_status
+from sluice.app.fleet.suspects import Suspects
 from sluice.app.fleet.trial import Trial
+from sluice.app.fleet.workers import Workers
 from sluice.app.streams.events import EventLog
 from sluice.errors import ConfigurationError
-
-_STOPPING_SECONDS = 10.0
-_LONGEST_PAUSE = 60.0  # seconds between two attempts to start workers that fail
 
 
 class Controller:
@@ -48,24 +47,17 @@ class Controller:
         self._cluster = cluster
         self._clock = clock
         self.log = log
-        self._want(fleet)
-        self._workers: dict[str, Known] = {}
         self._placed: dict[str, Placement] = {}
-        self._failed_starts, self._start_after = 0, 0.0
         self._leaving: dict[str, str] = {}  # streams that a worker still has to let go of, before they go elsewhere
         self._trial: Trial | None = None
         self._epochs = itertools.count(first_epoch)
-        self._names = f"{fleet.name}-{first_epoch}"  # no two controllers give a worker the same name
-        self._numbers = itertools.count(1)
         self._health = NodeHealth(fleet.recovery.flapping, clock)
+        self._suspects = Suspects(fleet.recovery.poison, clock)
+        self._want(fleet)
         for node in drained:
             self._health.drain(node)
-        self._failures: dict[str, str] = {}
-        for name, handle in cluster.find_workers().items():
-            known = Known(name, handle, fleet.model.name, clock(), fleet.workers.streams, starting=handle.started())
-            self._workers[name] = known
-        self._adopting = set(self._workers)
-        self._adopted_by = clock() + fleet.recovery.lost_after
+        self._workers = Workers(cluster, lambda: self._fleet.recovery, log, self, f"{fleet.name}-{first_epoch}")
+        self._workers.adopt(fleet.model.name, fleet.workers.streams, clock())
 
     # What people ask for
 
@@ -96,8 +88,9 @@ class Controller:
                 f"the rollout of {self._trial.model} is not over yet; change the model, or what workers are made of, "
                 "when sluice fleet logs tells its end"
             )
-        tried = model != running and not remade and self._trial is None and bool(self._reports())
+        tried = model != running and not remade and self._trial is None and bool(self._workers.reports())
         self._want(fleet.with_model(running) if tried or self._trial is not None else fleet)
+        self._suspects.forget(self._suspects.suspected if remade else changed)
         for name in self._placed.keys() & changed:
             self._place(name, self._placed[name].worker)  # anew, with a new epoch, unless it is wanted no more
         self.log.add("fleet-applied", None, f"{len(fleet.streams)} streams are wanted", changed=changed)
@@ -111,6 +104,7 @@ class Controller:
 
     def _want(self, fleet: Fleet) -> None:
         self._fleet, self._made = fleet, fleet.made()
+        self._health.rule, self._suspects.rule = fleet.recovery.flapping, fleet.recovery.poison
 
     def drain(self, node: str, drained: bool = True) -> None:
         """Use a node no more, or again; its streams move.
@@ -149,7 +143,7 @@ class Controller:
         self._try(model, streams)
 
     def _try(self, model: str, streams: Sequence[str]) -> None:
-        reports = self._reports()
+        reports = self._workers.reports()
         busy = sorted(name for name, report in reports.items() if report.epochs)
         workers = {self._placed[stream].worker for stream in streams} & set(busy) or set(busy[:1])
         if not workers:
@@ -168,20 +162,17 @@ class Controller:
     def _is_fresh(self, known: Known) -> bool:
         return known.made in ("", self._made)
 
-    def _reports(self) -> dict[str, Report]:
-        """The last report of every worker that is up."""
-        return {name: w.report for name, w in self._workers.items() if w.up and w.report is not None}
-
     def _judge(self, now: float) -> None:
         trial = self._trial
         if trial is None:
             return
-        verdict, reason = trial.judge(self._reports(), now)
+        verdict, reason = trial.judge(self._workers.reports(), now)
         if verdict == Verdict.WAIT:
             return
         self._trial = None
         if verdict == Verdict.PROMOTE:
             self._want(self._fleet.with_model(trial.model))
+            self._suspects.forget(self._suspects.suspected)  # it may have been the old model's fault
             self.log.add("rollout-promoted", None, f"{trial.model}: {reason}", model=trial.model)
         else:
             self.log.add("rollout-rolled-back", None, f"{trial.model}: {reason}", model=trial.model, reason=reason)
@@ -196,165 +187,99 @@ class Controller:
     def step(self) -> None:
         """Hear what workers have answered, decide, and ask again."""
         now = self._clock()
-        for known in list(self._workers.values()):
-            self._hear(known, now)
-        self._let_go(now)
+        self._workers.hear(now)
+        self._workers.let_go(now)
+        self._look_at_suspects()
         self._judge(now)
-        if not self._adopting or now > self._adopted_by:
+        if self._workers.are_adopted(now):
             self._rearrange(now)
         wanted = by_worker(self._placed)
         by_name = {stream.name: stream for stream in self._fleet.streams}
-        for known in self._workers.values():
+        for known in self._workers.known.values():
             self._ask(known, now, wanted.get(known.name, {}), by_name)
 
-    def _hear(self, known: Known, now: float) -> None:
-        if known.starting is not None and known.starting.done():
-            self._hear_started(known, known.starting, now)
-        if known.reporting is not None and known.reporting.done():
-            call, known.reporting = known.reporting, None
-            try:
-                self._take_report(known, cast(Report, call.result()), now)
-            except WorkerLostError as error:
-                self._lose(known, str(error), dead=True)
-            except Exception as error:
-                self.log.add("worker-complained", None, f"{known.name}: {error}", worker=known.name)
-        if known.syncing is not None and known.syncing.done():
-            self._hear_synced(known, known.syncing)
-        if known.starting is not None and known.name in self._adopting and now > self._adopted_by:
-            known.starting = None
-            self._lose(known, "it did not answer the new controller")
-        elif known.starting is not None and now - known.asked > self._fleet.recovery.start_seconds:
-            known.handle.kill()
-            reason = f"no node had room, or its model was not loaded, for {self._fleet.recovery.start_seconds:g} s"
-            self._fail(known, reason, now)
-        late = known.heard and now - known.heard > self._fleet.recovery.lost_after
-        if late and not known.lost and known.stopping is None and known.starting is None:
-            self._lose(known, f"no answer for {now - known.heard:.0f} s")
+    # What workers tell
 
-    def _hear_started(self, known: Known, call: Call, now: float) -> None:
-        known.starting = None
-        try:
-            known.node = str(call.result())
-        except Exception as error:
-            self._fail(known, str(error), now)
-            return
-        known.heard, self._failed_starts = now, 0
-        self.log.add("worker-started", None, f"{known.name} runs on {known.node}", worker=known.name, node=known.node)
-
-    def _fail(self, known: Known, reason: str, now: float) -> None:
-        """Give up a worker that could not start, and wait before another is tried."""
-        self._failures[known.name] = reason
-        self._start_after = now + min(_LONGEST_PAUSE, 2.0**self._failed_starts)
-        self._failed_starts += 1
-        self._forget(known.name)
-        del self._workers[known.name]
-        self.log.add("worker-failed", None, f"{known.name} could not start: {reason}", worker=known.name)
-
-    def _hear_synced(self, known: Known, call: Call) -> None:
-        known.syncing = None
-        try:
-            refused = cast(dict[str, str], call.result())
-        except WorkerLostError as error:
-            self._lose(known, str(error), dead=True)
-        except Exception as error:
-            self.log.add("worker-complained", None, f"{known.name}: {error}", worker=known.name)
-            known.told = {}
-        else:
-            known.refused = refused
-            for stream, reason in refused.items():
-                self.log.add("stream-refused", stream, reason, worker=known.name)
-
-    def _take_report(self, known: Known, report: Report, now: float) -> None:
-        if known.lost:  # it was only cut off: what it still runs runs elsewhere
-            known.lost = False
-            known.told = dict.fromkeys(report.epochs, 0)
-            self.log.add("worker-returned", None, f"{known.name} answers again", worker=known.name, node=known.node)
-        known.heard, known.report, known.last_event = now, report, report.last_event
+    def reported(self, known: Known, report: Report, adopted: bool) -> None:
+        """See `sluice.app.fleet.workers.Listener`."""
         for stream in [s for s, worker in self._leaving.items() if worker == known.name and s not in report.epochs]:
             del self._leaving[stream]
-        for event in report.events:
-            self.log.add(event.kind, event.stream, event.text, **{**event.details, "worker": known.name})
-        if known.name in self._adopting:
-            self._adopting.discard(known.name)
+        if adopted:
             self._adopt(report)
-        known.made = report.made
-        if report.failure:
-            self._lose(known, report.failure, dead=True)
-        elif known.is_stuck(now, self._fleet.recovery.stuck_after):
-            self._lose(known, f"its streams play, and gave no frame for {now - known.moved[1]:.0f} s", dead=True)
+
+    def lost(self, known: Known, streams: Collection[str], dead: bool) -> None:
+        """See `sluice.app.fleet.workers.Listener`."""
+        at_fault = True
+        if dead and known.node in {node.id for node in self._cluster.nodes() if node.alive}:
+            ran = [stream for stream in streams if self._runs_on(stream, known.name)]
+            parked, at_fault = self._suspects.worker_died(ran, known.node, self._usable_nodes())
+            for stream in parked:
+                self.log.add("stream-parked", stream, self._suspects.held[stream], worker=known.name)
+        if known.node and at_fault and self._health.lost(known.node):
+            seconds = self._health.quarantined(known.node)
+            self.log.add("node-quarantined", None, f"node {known.node} for {seconds:.0f} s", node=known.node)
+
+    def gone(self, worker: str) -> None:
+        """See `sluice.app.fleet.workers.Listener`."""
+        self._leaving = {stream: leaves for stream, leaves in self._leaving.items() if leaves != worker}
+
+    def _runs_on(self, stream: str, worker: str) -> bool:
+        return stream in self._placed and self._placed[stream].worker == worker
+
+    def _usable_nodes(self) -> int:
+        return sum(node.alive and node.has_cores and self._health.usable(node.id) for node in self._cluster.nodes())
+
+    def _look_at_suspects(self) -> None:
+        """Clear the streams that have done no harm for long enough."""
+        if not self._suspects.suspected:
+            return
+        for node in self._cluster.nodes():
+            if not node.alive:
+                self._suspects.node_gone(node.id)
+        reports = self._workers.reports()
+        running = {
+            stream: (place := self._placed.get(stream)) is not None
+            and place.worker in reports
+            and reports[place.worker].epochs.get(stream) == place.epoch
+            for stream in self._suspects.suspected
+        }
+        for stream in self._suspects.look(running):
+            self.log.add("stream-tried-again", stream, "it is parked no more")
 
     def _adopt(self, report: Report) -> None:
         """Take over the streams of a worker of an earlier controller; of two that run the same, the newer counts."""
-        self._workers[report.worker].told = dict(report.epochs)
         for stream, epoch in report.epochs.items():
             self._epochs = itertools.count(max(next(self._epochs), epoch + 1))
             if stream not in self._placed or self._placed[stream].epoch < epoch:
                 self._placed[stream] = Placement(report.worker, epoch)
 
-    def _lose(self, known: Known, reason: str, dead: bool = False) -> None:
-        """Give a worker up; if it still runs, it goes on with old epochs until it is heard of again.
-
-        One that is `dead`, or as good as that, is ended and never heard of again.
-        """
-        known.dead = known.dead or dead
-        if known.lost:
-            return
-        known.lost = True
-        known.told = {}
-        self._forget(known.name)
-        self.log.add("worker-lost", None, f"{known.name}: {reason}", worker=known.name, node=known.node)
-        if known.node and self._health.lost(known.node):
-            seconds = self._health.quarantined(known.node)
-            self.log.add("node-quarantined", None, f"node {known.node} for {seconds:.0f} s", node=known.node)
-
-    def _forget(self, worker: str) -> None:
-        """Wait for nothing more from a worker."""
-        self._adopting.discard(worker)
-        self._leaving = {stream: leaves for stream, leaves in self._leaving.items() if leaves != worker}
-
-    def _let_go(self, now: float) -> None:
-        """Forget workers that have ended, and end those that do not."""
-        alive = {node.id for node in self._cluster.nodes() if node.alive}
-        for known in list(self._workers.values()):
-            ended = known.stopping is not None and (known.stopping.done() or now > known.stop_by)
-            gone = known.lost and known.node and known.node not in alive
-            if ended or gone or known.dead:
-                known.handle.kill()
-                self._forget(known.name)
-                del self._workers[known.name]
-            elif known.node and known.node not in alive and not known.lost:
-                self._lose(known, "its node has gone")
-
     def _rearrange(self, now: float) -> None:
         """Place streams, ask for workers, end those without streams."""
-        fleet = self._fleet
-        starting = [known for known in self._workers.values() if known.starting is not None]
-        streams = [s.name for s in fleet.streams if s.name not in self._leaving]
-        views = [self._view(known) for known in self._workers.values() if known.up]
+        fleet, workers = self._fleet, self._workers
+        starting = workers.starting
+        held = self._suspects.held
+        streams = [s.name for s in fleet.streams if s.name not in self._leaving and s.name not in held]
+        views = [self._view(known) for known in workers.known.values() if known.up]
         plan = make_plan(
             streams, views, self._placed, fleet.workers.streams, len(starting), not self._leaving, fleet.workers.spare
         )
         for stream, worker in plan.withdraw:
             self._placed.pop(stream, None)
-            if worker in self._workers and self._workers[worker].up:
+            if worker in workers.known and workers.known[worker].up:
                 self._leaving[stream] = worker  # it still answers: the stream goes elsewhere once it has let it go
         for stream, worker in plan.place.items():
             if stream not in self._leaving:
                 self._place(stream, worker)
         for name in plan.surplus if not self._leaving else ():  # what is leaving may come here
-            known = self._workers[name]
-            known.stopping, known.stop_by = known.handle.stop(), now + _STOPPING_SECONDS
-            self.log.add("worker-stopped", None, f"{name} has no streams left", worker=name)
-        room = fleet.workers.most - len(self._workers)
+            workers.stop(name, now)
+        room = fleet.workers.most - len(workers.known)
         # One that only replaces another is started once those replaced before have given their resources back.
-        replacing = self._leaving or any(w.stopping for w in self._workers.values())
-        held_up = now < self._start_after or (replacing and not plan.waiting)
+        replacing = self._leaving or any(w.stopping for w in workers.known.values())
+        held_up = not workers.may_start(now) or (replacing and not plan.waiting)
         for _ in range(0 if held_up else min(plan.workers, max(0, room))):
             self._start_worker(now)
         for known in starting[plan.workers :] if plan.workers < 0 and not self._leaving else ():
-            known.handle.kill()
-            del self._workers[known.name]
-            self.log.add("worker-stopped", None, f"{known.name} is not needed any more", worker=known.name)
+            workers.cancel(known)
 
     def _view(self, known: Known) -> WorkerView:
         fresh = self._is_fresh(known)
@@ -365,15 +290,12 @@ class Controller:
         self._placed[stream] = Placement(worker, next(self._epochs))
 
     def _start_worker(self, now: float) -> None:
-        fleet = self._fleet
-        name = f"{self._names}-{next(self._numbers)}"
+        fleet, name = self._fleet, self._workers.next_name()
         options = fleet.pipeline_options(name)
         order = WorkerOrder(name, fleet.model.name, options, fleet.recovery.orphan_seconds, self._made)
         avoid = [node.id for node in self._cluster.nodes() if not self._health.usable(node.id)]
-        handle = self._cluster.start_worker(order, fleet.workers.resources, avoid)
-        known = Known(name, handle, fleet.model.name, now, fleet.workers.streams, starting=handle.started())
-        self._workers[name], known.made = known, self._made
-        self.log.add("worker-asked-for", None, name, worker=name)
+        doubtful = self._suspects.doubtful_nodes
+        self._workers.start(order, fleet.workers.resources, avoid, doubtful, fleet.workers.streams, now)
 
     def _ask(self, known: Known, now: float, epochs: dict[str, int], streams: Mapping[str, FleetStream]) -> None:
         """Ask a worker how it is, and tell it its streams and its model where they changed."""
@@ -394,7 +316,13 @@ class Controller:
 
     def status(self) -> dict[str, Any]:
         """Return how the fleet is, as JSON takes it; without credentials."""
-        failures = dict(itertools.islice(reversed(self._failures.items()), 20))
         return fleet_status(
-            self._fleet, self._placed, self._workers, self._cluster.nodes(), self._health, failures, self._trial
+            self._fleet,
+            self._placed,
+            self._workers.known,
+            self._cluster.nodes(),
+            self._health,
+            self._suspects,
+            self._workers.failures,
+            self._trial,
         )

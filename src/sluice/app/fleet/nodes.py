@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 
 @dataclass(frozen=True)
@@ -17,17 +20,21 @@ class FlappingRule:
         quarantine: ... and no stream is placed there for so many seconds.
     """
 
-    losses: int = 3
-    within: float = 120.0
-    quarantine: float = 300.0
+    losses: Annotated[int, Field(ge=1)] = 3
+    within: Annotated[float, Field(gt=0)] = 120.0
+    quarantine: Annotated[float, Field(ge=0)] = 300.0
 
 
 class NodeHealth:
-    """Losses per node, and what follows from them."""
+    """Losses per node, and what follows from them.
+
+    Attributes:
+        rule: the one that is in force; may be set at any time.
+    """
 
     def __init__(self, rule: FlappingRule, clock: Callable[[], float]) -> None:
         """Begin with nodes that never failed; `clock` gives seconds that only grow."""
-        self._rule = rule
+        self.rule = rule
         self._clock = clock
         self._losses: dict[str, deque[float]] = {}
         self._until: dict[str, float] = {}
@@ -36,12 +43,14 @@ class NodeHealth:
     def lost(self, node: str) -> bool:
         """Note a loss; return whether the node is quarantined by it."""
         now = self._clock()
-        losses = self._losses.setdefault(node, deque(maxlen=self._rule.losses))
+        losses = self._losses.setdefault(node, deque())
         losses.append(now)
-        if len(losses) < self._rule.losses or now - losses[0] > self._rule.within:
+        while now - losses[0] > self.rule.within:
+            losses.popleft()
+        if len(losses) < self.rule.losses:
             return False
         losses.clear()
-        self._until[node] = now + self._rule.quarantine
+        self._until[node] = now + self.rule.quarantine
         return True
 
     def drain(self, node: str, drained: bool = True) -> None:

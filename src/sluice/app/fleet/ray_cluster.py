@@ -11,7 +11,7 @@ import contextlib
 import logging
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -143,14 +143,15 @@ class RayCluster:
         """All nodes, as they were a moment ago; while Ray's head is away, as they were then."""
         return self._nodes
 
-    def start_worker(self, order: WorkerOrder, resources: Resources, avoid: Sequence[str]) -> RayHandle:
-        """Begin to start a worker; Ray starts it once a node has room."""
+    def start_worker(
+        self, order: WorkerOrder, resources: Resources, avoid: Collection[str], rather_not: Collection[str] = ()
+    ) -> RayHandle:
+        """Begin to start a worker; Ray starts it once a node has room. See `Cluster`."""
         strategy: Any = "SPREAD"
         alive = {node.id for node in self._nodes if node.alive}
-        if kept_from := sorted(alive & set(avoid)):
-            strategy = NodeLabelSchedulingStrategy(
-                hard={_NODE_LABEL: NotIn(*kept_from)}  # type: ignore[no-untyped-call]
-            )
+        never, unwillingly = alive & set(avoid), alive & set(rather_not)
+        if never or unwillingly:
+            strategy = NodeLabelSchedulingStrategy(_none_of(never), soft=_none_of(unwillingly))
         described = ray.remote(RayWorker).options(
             name=order.name,
             namespace=NAMESPACE,
@@ -193,10 +194,20 @@ class RayCluster:
                 _log.warning("the cluster's head does not answer: %s", _last_line(str(error)))
 
 
+def _none_of(nodes: Collection[str]) -> Any:
+    """Return the labels of all nodes but these, as Ray takes them."""
+    return {_NODE_LABEL: NotIn(*sorted(nodes))} if nodes else {}  # type: ignore[no-untyped-call]
+
+
 def read_nodes() -> tuple[NodeView, ...]:
     """Ask Ray's head for the nodes; waits for it."""
     return tuple(
-        NodeView(node["NodeID"], node.get("NodeName") or node["NodeManagerAddress"], bool(node["Alive"]))
+        NodeView(
+            node["NodeID"],
+            node.get("NodeName") or node["NodeManagerAddress"],
+            bool(node["Alive"]),
+            node["Resources"].get("CPU", 0) > 0,
+        )
         for node in ray.nodes()  # type: ignore[no-untyped-call]
     )
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Annotated
+
+from pydantic import Field
 
 
 class Verdict(str, Enum):
@@ -32,10 +35,10 @@ class RolloutRule:
         slower: by what factor its time per call may be above the others'.
     """
 
-    seconds: float = 60.0
-    frames: int = 100
-    error_rate: float = 0.01
-    slower: float = 1.5
+    seconds: Annotated[float, Field(gt=0)] = 60.0
+    frames: Annotated[int, Field(ge=1)] = 100
+    error_rate: Annotated[float, Field(ge=0, le=1)] = 0.01
+    slower: Annotated[float, Field(gt=0)] = 1.5
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from pydantic import ConfigDict, Field, model_validator, with_config
 
 from sluice.app.fleet.nodes import FlappingRule
 from sluice.app.fleet.rollout import RolloutRule
+from sluice.app.fleet.suspects import PoisonRule
 from sluice.app.serve.schema import NAME_PATTERN, ModelEntry, StreamName, Strict, Thresholds, TrackerEntry
 from sluice.app.streams import StreamPolicy
 
-for _rule in (FlappingRule, RolloutRule):
+for _rule in (FlappingRule, PoisonRule, RolloutRule):
     with_config(ConfigDict(extra="forbid"))(_rule)
 
 
@@ -70,6 +71,8 @@ class Recovery(Strict):
     """So long a worker that hears nothing goes on with its streams."""
     flapping: FlappingRule = FlappingRule()
     """When a node is left alone for a while."""
+    poison: PoisonRule = PoisonRule()
+    """When a stream counts as one that ends its workers."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Recovery:

@@ -10,6 +10,7 @@ from sluice.app.fleet.known import Known
 from sluice.app.fleet.nodes import NodeHealth
 from sluice.app.fleet.plan import Placement
 from sluice.app.fleet.schema import Fleet
+from sluice.app.fleet.suspects import Suspects
 from sluice.app.fleet.trial import Trial
 from sluice.app.streams.states import StreamStatus
 
@@ -20,6 +21,7 @@ def fleet_status(
     workers: Mapping[str, Known],
     nodes: Sequence[NodeView],
     health: NodeHealth,
+    suspects: Suspects,
     failures: Mapping[str, str],
     trial: Trial | None,
 ) -> dict[str, Any]:
@@ -31,16 +33,22 @@ def fleet_status(
         workers: all that are known, by name.
         nodes: of the cluster.
         health: of the nodes.
+        suspects: the streams that are thought to end their workers.
         failures: why workers could not start, by name.
         trial: the rollout on its way.
     """
     seen = {(w.name, s.name): s for w in workers.values() if w.report for s in w.report.streams}
     refused = {(w.name, name): reason for w in workers.values() for name, reason in w.refused.items()}
+    held, parked = suspects.held, suspects.parked
+    streams = [
+        _stream(stream.name, placed.get(stream.name), seen, refused, held.get(stream.name, ""), parked)
+        for stream in fleet.streams
+    ]
     return {
         "name": fleet.name,
         "model": fleet.model.name,
         "rollout": None if trial is None else {"model": trial.model, "workers": sorted(trial.canaries)},
-        "streams": [_stream(stream.name, placed.get(stream.name), seen, refused) for stream in fleet.streams],
+        "streams": streams,
         "workers": [_worker(known) for known in workers.values()],
         "nodes": [
             {
@@ -61,10 +69,15 @@ def _stream(
     place: Placement | None,
     seen: Mapping[tuple[str, str], StreamStatus],
     refused: Mapping[tuple[str, str], str],
+    held: str,
+    parked: Mapping[str, float],
 ) -> dict[str, Any]:
     at = ("" if place is None else place.worker, name)
     status = seen.get(at)
-    state = "waiting" if place is None else str(status.state) if status else "failed" if at in refused else "placed"
+    if place is None:
+        state = "failed" if name in parked else "waiting"
+    else:
+        state = str(status.state) if status else "failed" if at in refused else "placed"
     return {
         "name": name,
         "worker": place.worker if place else None,
@@ -72,7 +85,8 @@ def _stream(
         "state": state,
         "fps": status.fps if status else 0.0,
         "frames_out": status.frames_out if status else 0,
-        "reason": status.reason if status else refused.get(at, ""),
+        "reason": held or (status.reason if status else refused.get(at, "")),
+        "parked": round(parked.get(name, 0.0), 1),
     }
 
 

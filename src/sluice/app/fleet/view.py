@@ -90,6 +90,8 @@ def _streams(status: Status) -> Iterator[Metric]:
     playing: Values = [(values, float(stream["state"] == "playing")) for stream, values in each]
     yield _gauge("stream_playing", "1 for a stream whose frames come.", labels, playing)
     yield _gauge("stream_fps", "Frames per second that came lately.", labels, [(v, s["fps"]) for s, v in each])
+    parked: Values = [(values, float(stream["parked"])) for stream, values in each]
+    yield _gauge("stream_parked_seconds", "For how long a stream that ended its workers is parked.", labels, parked)
     frames: Values = [(values, float(stream["frames_out"])) for stream, values in each]
     yield _counter("stream_frames", "Frames that the stream's present worker has worked on.", labels, frames)
 

@@ -11,10 +11,11 @@ import contextlib
 import json
 import os
 import random
+import socket
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, InvalidStateError
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -29,6 +30,27 @@ _BYTES_PER_CHARACTER = 8  # with JSON's escapes
 _SHOWN = 300
 _MAY_PASS = (Reason.UNREACHABLE, Reason.RATE_LIMITED, Reason.SERVER_ERROR)
 _JOIN = 0.25  # seconds for each step of closing, so that a stop stays within two
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """Looks hosts up on daemon threads of their own.
+
+    A resolver may hang for minutes, which nothing can end; asyncio's own threads would be waited for when the program
+    ends.
+    """
+
+    async def getaddrinfo(self, host: Any, port: Any, **more: Any) -> Any:
+        found: Future[Any] = Future()
+
+        def look_up() -> None:
+            with contextlib.suppress(InvalidStateError):  # nobody waits for it any more
+                try:
+                    found.set_result(socket.getaddrinfo(host, port, **more))
+                except Exception as error:  # a name that cannot be encoded is no OSError
+                    found.set_exception(error)
+
+        threading.Thread(target=look_up, name="sluice-vlm-lookup", daemon=True).start()
+        return await asyncio.wrap_future(found)
 
 
 class Endpoint:
@@ -74,16 +96,19 @@ class Endpoint:
                 f"endpoints need the package openai, which cannot be imported: {error}; pip install 'sluice-video[vlm]'"
             ) from error
         http = DefaultAsyncHttpxClient(event_hooks={"response": [self._bound]})
-        self._client = AsyncOpenAI(
-            base_url=self._url,
-            api_key=self._key or "none",
-            timeout=self._options.timeout,
-            max_retries=0,
-            http_client=http,
-            # A compressed response could be a thousand times longer than what arrives.
-            default_headers={"Accept-Encoding": "identity"},
-        )
-        self._loop = asyncio.new_event_loop()
+        try:
+            self._client = AsyncOpenAI(
+                base_url=self._url,
+                api_key=self._key or "none",
+                timeout=self._options.timeout,
+                max_retries=0,
+                http_client=http,
+                # A compressed response could be a thousand times longer than what arrives.
+                default_headers={"Accept-Encoding": "identity"},
+            )
+        except Exception as error:  # the client's own errors for what it takes for no URL
+            raise ConfigurationError(f"the endpoint's URL {self._url!r} cannot be used: {error}") from error
+        self._loop = _Loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sluice-vlm-http", daemon=True)
         self._thread.start()
 
