@@ -156,7 +156,7 @@ class Site:
         return ask(host_of("yard").status.remote())  # type: ignore[no-any-return]
 
     def events(self) -> list[dict[str, Any]]:
-        return ask(host_of("yard").events.remote(0))  # type: ignore[no-any-return]
+        return ask(host_of("yard").events.remote())["events"]  # type: ignore[no-any-return]
 
     def told(self, kind: str) -> list[str]:
         return [event["text"] for event in self.events() if event["kind"] == kind]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from sluice.app.fleet.cluster import NodeView, WorkerLostError
+from sluice.app.fleet.cluster import NodeView, WorkerLostError, WorkerStartError
 from sluice.app.fleet.orders import Report, StreamOrder, WorkerOrder
 from sluice.app.fleet.rollout import ModelCounts
 from sluice.app.fleet.schema import Resources
@@ -16,13 +16,13 @@ from sluice.app.streams.states import StreamState, StreamStatus
 class Answer:
     """A call that is answered when the worker can be reached."""
 
-    def __init__(self, worker: Simulated, work: Callable[[], object]) -> None:
-        self._worker, self._work = worker, work
+    def __init__(self, worker: Simulated, work: Callable[[], object], hangs: bool = False) -> None:
+        self._worker, self._work, self._hangs = worker, work, hangs
         self._done: object = None
         self._ended = False
 
     def done(self) -> bool:
-        return self._worker.dead or not self._worker.cut_off
+        return self._worker.dead or not (self._worker.cut_off or self._hangs)
 
     def result(self) -> object:
         if self._worker.dead:
@@ -50,16 +50,23 @@ class Simulated:
     begun: float = 0.0
     hangs_from: float | None = None
     fatal: set[str] = field(default_factory=set)
+    broken_nodes: set[str] = field(default_factory=set)
+    hangs_in: str = ""
 
     def started(self) -> Answer:
-        return Answer(self, lambda: self.node)
+        def start() -> str:
+            if self.node in self.broken_nodes:
+                raise WorkerStartError("there is no file old.onnx", self.node)
+            return self.node
+
+        return Answer(self, start)
 
     def sync(self, orders: Sequence[StreamOrder]) -> Answer:
         def take() -> dict[str, str]:
             self.streams = {order.name: order for order in orders}
             return {}
 
-        return Answer(self, take)
+        return Answer(self, take, self.hangs_in == "sync")
 
     def report(self, since: int) -> Answer:
         return Answer(self, self._report)
@@ -92,8 +99,9 @@ class Simulated:
         return answer
 
     def stop(self) -> Answer:
-        self.streams = {}
-        return Answer(self, lambda: None)
+        if self.hangs_in != "stop":
+            self.streams = {}
+        return Answer(self, lambda: None, self.hangs_in == "stop")
 
     def kill(self) -> None:
         self.dead = True
@@ -108,6 +116,7 @@ class Cluster:
         self.alive = {f"n{i}": True for i in range(nodes)}
         self.workers: list[Simulated] = []
         self.bad_models: set[str] = set()
+        self.broken_nodes: set[str] = set()  # where no worker can start
         self.fatal: set[str] = set()  # streams that end the process of their worker
         self.generation = 0
         self.drained: frozenset[str] = frozenset()
@@ -127,7 +136,7 @@ class Cluster:
         worker = Simulated(
             order.name, node, order.model, self.clock, self.bad_models, order.made, begun=self.now, cut_off=not free
         )
-        worker.fatal = self.fatal
+        worker.fatal, worker.broken_nodes = self.fatal, self.broken_nodes
         self.workers.append(worker)
         return worker
 

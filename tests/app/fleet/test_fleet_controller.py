@@ -449,6 +449,57 @@ def test_a_worker_that_died_is_replaced_on_another_node_where_there_is_room() ->
     assert not {"node-quarantined", "stream-parked"} & set(run.kinds())
 
 
+def test_a_node_without_the_model_is_named_and_the_workers_start_elsewhere() -> None:
+    run = Run(Cluster(), fleet(12))
+    run.cluster.broken_nodes.add("n1")
+    run.go(60)
+    run.check_each_runs_once()
+    assert all("on node n1: there is no file" in why for why in run.controller.status()["failures"].values())
+    assert all(worker.dead for worker in run.cluster.workers if worker.node == "n1")
+    run.cluster.broken_nodes |= {"n0", "n2"}
+    for worker in run.cluster.workers:
+        worker.dead = True
+    run.go(100)
+    run.cluster.broken_nodes.clear()
+    run.go(100)
+    run.check_each_runs_once()
+
+
+def test_a_worker_that_hangs_when_it_is_told_something_is_ended() -> None:
+    run = begun(recovery={"stuck_after": 10})
+    hung = run.cluster.workers[0]
+    hung.hangs_in = "sync"
+    kept = [{"source": f"test:ball?live=1&frames={i}", "name": f"cam-{i}"} for i in range(1, 12)]
+    changed = [{**entry, "source": "test:snow?live=1"} for entry in kept]
+    run.controller.apply(fleet_of(changed, recovery={"stuck_after": 10}))
+    run.go(30)
+    assert hung.dead
+    run.check_each_runs_once()
+
+
+def test_a_worker_that_hangs_in_stop_is_ended() -> None:
+    run = begun()
+    for worker in run.cluster.workers:
+        worker.hangs_in = "stop"
+    run.controller.end()
+    run.go(20)
+    assert all(worker.dead for worker in run.cluster.workers)
+    assert run.controller.status()["workers"] == []
+
+
+def test_the_last_node_that_is_drained_keeps_its_streams_until_there_is_another() -> None:
+    run = Run(Cluster(nodes=1), fleet(8))
+    run.go(5)
+    assert run.controller.drain("n0") == (8, 0)
+    run.go(30)
+    run.check_each_runs_once()
+    run.cluster.alive["n1"] = True
+    run.controller.apply(fleet(8, recovery={"start_seconds": 20}))
+    run.go(60)
+    run.check_each_runs_once()
+    assert not any(worker.streams for worker in run.cluster.workers if worker.node == "n0" and not worker.dead)
+
+
 def test_rules_that_are_changed_count_from_then_on() -> None:
     run = Run(Cluster(), Fleet(name="sluice"))  # as a host begins
     run.controller.apply(fleet(12, recovery={"flapping": {"losses": 1, "within": 60, "quarantine": 1000}}))

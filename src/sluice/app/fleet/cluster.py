@@ -41,11 +41,27 @@ class WorkerLostError(Exception):
     """The worker's process or node has gone."""
 
 
+class WorkerStartError(Exception):
+    """The worker could not load what it needs.
+
+    Attributes:
+        node: id of the node where.
+    """
+
+    def __init__(self, reason: str, node: str) -> None:
+        """Both are the arguments of the exception, so that it crosses processes."""
+        super().__init__(reason, node)
+        self.node = node
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class Handle(Protocol):
     """A worker as the cluster knows it. Nothing here waits."""
 
     def started(self) -> Call:
-        """Ask whether it has loaded its model; the answer is the id of its node."""
+        """Ask whether it has loaded its model; the answer is the id of its node, or `WorkerStartError`."""
 
     def sync(self, orders: Sequence[StreamOrder]) -> Call:
         """Have it run exactly these streams."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json as json_module
 import os
 import signal
@@ -33,10 +34,10 @@ _VIEW_ANSWER = 5.0  # seconds that the fleet's host may take for the page
 def apply(
     file: Annotated[Path, typer.Argument(metavar="FLEET.yaml", help="What shall run.")],
     check: Annotated[bool, typer.Option("--check", help="Check the file and the cluster, and change nothing.")] = False,
-    wait: Annotated[float, typer.Option(help="Seconds to wait until every stream plays; 0: not at all.")] = 0.0,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait until every stream plays; 0: not at all.")] = 0.0,
 ) -> None:
     """Make a fleet what its file says. What the cluster cannot do is refused before anything is changed."""
-    from sluice.app.fleet.connection import ask, connected, host_of, read_fleet
+    from sluice.app.fleet.connection import STARTING, ask, connected, host_of, read_fleet
 
     with _errors():
         fleet = read_fleet(file)
@@ -49,7 +50,7 @@ def apply(
                 typer.echo(f"{file}: no fault found; {len(fleet.streams)} streams")
                 return
             host = host_of(fleet.name, create=True)
-            ask(host.apply.remote(fleet))
+            ask(host.apply.remote(fleet), STARTING)
             typer.echo(f"fleet {fleet.name}: {len(fleet.streams)} streams are wanted")
             _wait_until_playing(host, wait)
 
@@ -79,8 +80,12 @@ def drain(
     from sluice.app.fleet.connection import ask, connected, host_of
 
     with _errors(), connected(address):
-        ask(host_of(fleet).drain.remote(node, not undo))
-        typer.echo(f"node {node} is {'used again' if undo else 'drained'}")
+        streams, others = ask(host_of(fleet).drain.remote(node, not undo))
+        if undo or not streams:
+            typer.echo(f"node {node} is {'used again' if undo else 'drained'}")
+        else:
+            when = "as soon as others have room" if others else "once there is another node: none can be used now"
+            typer.echo(f"node {node} is drained; its {streams} stream(s) leave {when}")
 
 
 @app.command("roll-out")
@@ -111,9 +116,20 @@ def logs(
     from sluice.app.fleet.connection import ask, connected, host_of
 
     with _errors(), connected(address):
-        host, last = host_of(fleet), 0
+        last, generation = 0, 0
+        if stream is not None:
+            _check_stream(stream, ask(host_of(fleet).status.remote()), ask(host_of(fleet).events.remote()))
         while True:
-            for event in ask(host.events.remote(last)):
+            try:
+                found = ask(host_of(fleet).events.remote(last, generation))
+            except ConfigurationError:
+                raise
+            except SluiceError:  # the host is being started anew, perhaps
+                if not follow:
+                    raise
+                continue
+            generation = found["generation"]
+            for event in found["events"]:
                 last = event["number"]
                 if stream in (None, event["stream"]):
                     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(event["time"]))
@@ -183,14 +199,26 @@ def schema() -> None:
     typer.echo(json_module.dumps(Fleet.model_json_schema(), indent=2))
 
 
+def _check_stream(name: str, found: dict[str, Any], events: dict[str, Any]) -> None:
+    """Refuse a stream that never was; say so where nothing has happened to one."""
+    names = [stream["name"] for stream in found["streams"]]
+    if name in {event["stream"] for event in events["events"]}:
+        return
+    if name not in names:
+        near = difflib.get_close_matches(name, names, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {len(names)}; sluice fleet status lists them"
+        raise ConfigurationError(f"the fleet {found['name']} has no stream {name!r}; {hint}")
+    print(f"sluice: nothing has happened to stream {name} yet", file=sys.stderr)
+
+
 def _run_locally(fleet: Any) -> None:
     """Keep a fleet on a cluster of this machine, until interrupted."""
-    from sluice.app.fleet.connection import ask, connected, host_of
+    from sluice.app.fleet.connection import STARTING, ask, connected, host_of
 
     with connected("local") as where, _until_interrupted():
         _check(fleet)
         host = host_of(fleet.name, create=True)
-        ask(host.apply.remote(fleet))
+        ask(host.apply.remote(fleet), STARTING)
         reached = {"RAY_ADDRESS": where, "RAY_AUTH_MODE": os.environ.get("RAY_AUTH_MODE")}  # the second is Ray's doing
         settings = " ".join(f"{name}={value}" for name, value in reached.items() if value)
         typer.echo(f"fleet {fleet.name}: {len(fleet.streams)} streams on this machine, until Ctrl-C; export {settings}")

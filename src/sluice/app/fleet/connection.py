@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,7 +16,9 @@ from sluice.app.serve.marks import read_yaml
 from sluice.errors import ConfigurationError, SluiceError
 
 _ANSWER = 30.0  # seconds that the host may take
+STARTING = 120.0  # the same where it is started first: a process, and all that it imports
 _CHECK = 20.0  # seconds that nodes may take to look for a model; the first task on a node starts a process
+_LARGEST_FILE, _MOST_VALUES = 16 << 20, 1_000_000  # bytes and values of a file: ten thousand cameras and more
 _REACH = 5.0  # seconds for a connection to the head
 
 
@@ -25,9 +28,12 @@ def read_fleet(path: Path, environment: Mapping[str, str] | None = None) -> Flee
     Raises:
         ConfigurationError: it cannot be read, or has faults; names each with its line.
     """
+    from sluice.app.fleet.checking import check_file
     from sluice.app.serve.loading import validated
 
-    fleet, _ = validated(read_yaml(path), Fleet, environment)
+    file = read_yaml(path, _LARGEST_FILE, _MOST_VALUES)
+    fleet, _ = validated(file, Fleet, environment)
+    check_file(fleet, file)
     return fleet
 
 
@@ -50,7 +56,7 @@ def connected(address: str) -> Iterator[str]:
     if ray.is_initialized():  # a program that has connected already
         yield ray.get_runtime_context().gcs_address
         return
-    _check_reachable(address)
+    check_reachable(address)
     try:
         ray.init(
             address=address,
@@ -70,7 +76,7 @@ def connected(address: str) -> Iterator[str]:
         ray.shutdown()
 
 
-def _check_reachable(address: str) -> None:
+def check_reachable(address: str) -> None:
     """Refuse a host where nothing listens: Ray itself would go on trying for ever.
 
     Raises:
@@ -79,7 +85,7 @@ def _check_reachable(address: str) -> None:
     if address in ("auto", "local"):
         return
     host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not colon or not port.isdecimal():
+    if not colon or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65_535:
         raise ConfigurationError(f"address is {address!r}; right is host:port, auto or local")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH).close()

@@ -106,8 +106,11 @@ class Controller:
         self._fleet, self._made = fleet, fleet.made()
         self._health.rule, self._suspects.rule = fleet.recovery.flapping, fleet.recovery.poison
 
-    def drain(self, node: str, drained: bool = True) -> None:
+    def drain(self, node: str, drained: bool = True) -> tuple[int, int]:
         """Use a node no more, or again; its streams move.
+
+        Returns:
+            How many streams are on it, and how many other nodes may be used.
 
         Raises:
             ConfigurationError: there is no such node.
@@ -119,6 +122,8 @@ class Controller:
         for one in ids:
             self._health.drain(one, drained)
         self.log.add("node-drained" if drained else "node-undrained", None, f"node {node}", node=node)
+        there = {name for name, known in self._workers.known.items() if known.node in ids}
+        return sum(place.worker in there for place in self._placed.values()), self._usable_nodes()
 
     def roll_out(self, model: str, canary: Sequence[str] = ()) -> None:
         """Try a model on some workers first; `step` promotes it or rolls it back.
@@ -311,7 +316,7 @@ class Controller:
                 for name, epoch in epochs.items()
                 if name in streams
             ]
-            known.syncing, known.told = known.handle.sync(orders), epochs
+            known.syncing, known.told, known.synced = known.handle.sync(orders), epochs, now
         self._give_model(known, now)
 
     def status(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from sluice.app.streams.events import EventLog
 
 _STEP = 0.25  # seconds between two steps of the controller
 _ENDING = 15.0
+_MOST_EVENTS = 20_000  # that are kept: some for each of thousands of streams
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ class Host:
         """
         self._name = fleet
         self._store = store
-        self._log = EventLog(time.time)
+        self._log = EventLog(time.time, _MOST_EVENTS)
         self._cluster = RayCluster(fleet)
         self._changing, self._keeping = threading.Lock(), threading.Lock()
         self._over = threading.Event()
@@ -58,10 +59,11 @@ class Host:
         self._with(lambda controller: controller.apply(fleet))
         self._keep()
 
-    def drain(self, node: str, drained: bool = True) -> None:
-        """Use a node no more, or again. Raises ConfigurationError for an unknown one."""
-        self._with(lambda controller: controller.drain(node, drained))
+    def drain(self, node: str, drained: bool = True) -> tuple[int, int]:
+        """Use a node no more, or again; see `Controller.drain`."""
+        told = self._with(lambda controller: controller.drain(node, drained))
         self._keep()
+        return told
 
     def roll_out(self, model: str, canary: Sequence[str] = ()) -> None:
         """Try a model. Raises ConfigurationError as `Controller.roll_out`."""
@@ -72,12 +74,20 @@ class Host:
         found = self._with(lambda controller: controller.status())
         return {**found, "host": {"pid": os.getpid(), "generation": self._generation}}
 
-    def events(self, since: int = 0) -> list[dict[str, Any]]:
-        """What happened behind the event of that number, as JSON takes it."""
-        return [
-            {"number": e.number, "time": e.time, "kind": e.kind, "stream": e.stream, "text": e.text}
-            for e in self._log.since(since)
-        ]
+    def events(self, since: int = 0, generation: int = 0) -> dict[str, Any]:
+        """What happened behind the event of that number, as JSON takes it.
+
+        Args:
+            since: number of an event; 0: all that are kept.
+            generation: of the host that gave the number; one that was started anew begins with 1 again.
+        """
+        events = self._log.since(since if generation == self._generation else 0)
+        return {
+            "generation": self._generation,
+            "events": [
+                {"number": e.number, "time": e.time, "kind": e.kind, "stream": e.stream, "text": e.text} for e in events
+            ],
+        }
 
     def end(self) -> None:
         """Stop every worker, and forget the fleet; waits some seconds for them."""

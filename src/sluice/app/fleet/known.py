@@ -25,6 +25,7 @@ class Known:
         starting: the call that ends when it has started; None afterwards.
         reporting: the question how it is, while it is on its way.
         syncing: the order of its streams, while it is on its way.
+        synced: when that was given.
         stopping: the order to stop, None before.
         stop_by: when it is ended if it has not stopped.
         heard: when it last answered, 0 before.
@@ -48,6 +49,7 @@ class Known:
     starting: Call | None = None
     reporting: Call | None = None
     syncing: Call | None = None
+    synced: float = 0.0
     stopping: Call | None = None
     stop_by: float = 0.0
     heard: float = 0.0

@@ -19,7 +19,7 @@ import ray
 from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 from ray.util.scheduling_strategies import NodeLabelSchedulingStrategy, NotIn
 
-from sluice.app.fleet.cluster import Handle, NodeView, WorkerLostError
+from sluice.app.fleet.cluster import Handle, NodeView, WorkerLostError, WorkerStartError
 from sluice.app.fleet.orders import StreamOrder, WorkerOrder
 from sluice.app.fleet.schema import Resources
 from sluice.app.fleet.worker import Worker
@@ -33,14 +33,23 @@ _log = logging.getLogger(__name__)
 
 
 class RayWorker(Worker):
-    """A worker that knows the node it runs on."""
+    """A worker that knows the node it runs on, and tells of it also where it could not be made."""
 
     def __init__(self, order: WorkerOrder) -> None:
-        """See `Worker`."""
-        super().__init__(order, ray.get_runtime_context().get_node_id())
+        """See `Worker`, but for errors: `started` raises them."""
+        node = ray.get_runtime_context().get_node_id()
+        self._fault: WorkerStartError | None = None
+        try:
+            super().__init__(order, node)
+        except SluiceError as error:
+            self._fault = WorkerStartError(str(error), node)
+        except Exception as error:
+            self._fault = WorkerStartError(f"{type(error).__name__}: {error}", node)
 
     def started(self) -> str:
-        """Return the id of the node; answered once the model was loaded."""
+        """Return the id of the node; answered once the model was loaded, or could not be."""
+        if self._fault is not None:
+            raise self._fault
         return self._node
 
 

@@ -16,10 +16,10 @@ from sluice.app.serve.schema import NAME_PATTERN, ModelEntry, StreamName, Strict
 from sluice.app.streams import StreamPolicy
 
 for _rule in (FlappingRule, PoisonRule, RolloutRule):
-    with_config(ConfigDict(extra="forbid"))(_rule)
+    with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(_rule)
 
 
-class FleetStream(Strict):
+class FleetStream(Strict, allow_inf_nan=False):
     """One stream."""
 
     source: str
@@ -30,7 +30,7 @@ class FleetStream(Strict):
     """How it is treated."""
 
 
-class Resources(Strict):
+class Resources(Strict, allow_inf_nan=False):
     """What Ray sets aside for one worker. A node offers as many workers as it has room for."""
 
     cpus: Annotated[float, Field(gt=0)] = 1.0
@@ -43,7 +43,7 @@ class Resources(Strict):
     """Megabytes of memory."""
 
 
-class Workers(Strict):
+class Workers(Strict, allow_inf_nan=False):
     """How workers are made."""
 
     streams: Annotated[int, Field(ge=1, le=1024)] = 8
@@ -56,7 +56,7 @@ class Workers(Strict):
     """Most workers."""
 
 
-class Recovery(Strict):
+class Recovery(Strict, allow_inf_nan=False):
     """When a worker is given up."""
 
     heartbeat: Annotated[float, Field(ge=0.1, le=60)] = 1.0
@@ -81,7 +81,7 @@ class Recovery(Strict):
         return self
 
 
-class Rollouts(Strict):
+class Rollouts(Strict, allow_inf_nan=False):
     """How a new model is tried."""
 
     canary: tuple[StreamName, ...] = ()
@@ -90,7 +90,7 @@ class Rollouts(Strict):
     """How it is judged."""
 
 
-class Fleet(Strict):
+class Fleet(Strict, allow_inf_nan=False):
     """A fleet: its streams, what is done with them, and on what."""
 
     name: Annotated[str, Field(pattern=NAME_PATTERN)] = "sluice"

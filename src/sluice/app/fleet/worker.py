@@ -102,9 +102,6 @@ class Worker:
     def _take(self, order: StreamOrder) -> None:
         known = self._sources.get(order.name)
         if known is not None and order.epoch <= self._epochs[order.name]:
-            if order.epoch == self._epochs[order.name] and order.policy != known.policy:
-                self._pipeline.update(order.name, order.policy)
-                self._sources[order.name] = order
             return
         if known is not None:
             self._remove(order.name)

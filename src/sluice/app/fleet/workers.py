@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Collection
 from typing import Protocol, cast
 
-from sluice.app.fleet.cluster import Call, Cluster, WorkerLostError
+from sluice.app.fleet.cluster import Call, Cluster, WorkerLostError, WorkerStartError
 from sluice.app.fleet.known import Known
 from sluice.app.fleet.orders import Report, WorkerOrder
 from sluice.app.fleet.schema import Recovery, Resources
@@ -53,6 +53,7 @@ class Workers:
         self._names = (f"{names}-{number}" for number in itertools.count(1))
         self._failures: dict[str, str] = {}
         self._failed_starts, self._start_after = 0, 0.0
+        self._failed_on: set[str] = set()  # nodes where the last one that tried could not start
         self._adopting: set[str] = set()
         self._adopted_by = 0.0
 
@@ -99,7 +100,7 @@ class Workers:
         now: float,
     ) -> None:
         """Begin to start a worker; see `Cluster.start_worker`."""
-        handle = self._cluster.start_worker(order, resources, avoid, rather_not)
+        handle = self._cluster.start_worker(order, resources, avoid, {*rather_not, *self._failed_on})
         known = Known(order.name, handle, order.model, now, capacity, starting=handle.started(), made=order.made)
         self.known[order.name] = known
         self._log.add("worker-asked-for", None, order.name, worker=order.name)
@@ -133,8 +134,10 @@ class Workers:
             known.starting = None
             self.lose(known, "it did not answer the new controller")
         elif known.starting is not None and now - known.asked > recovery.start_seconds:
-            known.handle.kill()
             self._fail(known, f"no node had room, or its model was not loaded, for {recovery.start_seconds:g} s", now)
+        if known.syncing is not None and now - known.synced > recovery.stuck_after:
+            known.syncing = None
+            self.lose(known, f"it did not do what it was told for {now - known.synced:.0f} s", dead=True)
         late = known.heard and now - known.heard > recovery.lost_after
         if late and not known.lost and known.stopping is None and known.starting is None:
             self.lose(known, f"no answer for {now - known.heard:.0f} s")
@@ -143,19 +146,28 @@ class Workers:
         known.starting = None
         try:
             known.node = str(call.result())
+        except WorkerStartError as error:
+            self._failed_on.add(error.node)
+            self._fail(known, f"on node {self._name_of(error.node)}: {error}", now)
+            return
         except Exception as error:
             self._fail(known, str(error), now)
             return
         known.heard, self._failed_starts = now, 0
+        self._failed_on.discard(known.node)
         self._log.add("worker-started", None, f"{known.name} runs on {known.node}", worker=known.name, node=known.node)
 
     def _fail(self, known: Known, reason: str, now: float) -> None:
         """Give up a worker that could not start, and wait before another is tried."""
+        known.handle.kill()
         self._failures[known.name] = reason
         self._start_after = now + min(_LONGEST_PAUSE, 2.0**self._failed_starts)
         self._failed_starts += 1
         self._forget(known)
         self._log.add("worker-failed", None, f"{known.name} could not start: {reason}", worker=known.name)
+
+    def _name_of(self, node: str) -> str:
+        return next((known.name for known in self._cluster.nodes() if known.id == node), node)
 
     def _hear_report(self, known: Known, call: Call, now: float) -> None:
         known.reporting = None

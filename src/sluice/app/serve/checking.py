@@ -43,8 +43,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _tried(at: Location, work: Callable[[], object]) -> Faults:
-    """Give the error of a function as a fault."""
+def tried(at: Location, work: Callable[[], object]) -> Faults:
+    """Give the error of a function as a fault of a value."""
     try:
         work()
     except SluiceError as error:
@@ -89,17 +89,17 @@ def _model(config: Config, folder: Path) -> Faults:
             options=model.options,
         )
 
-    yield from _tried(("model", "name"), load)
+    yield from tried(("model", "name"), load)
     if config.tracker.name != "none":
-        yield from _tried(("tracker", "name"), lambda: algorithm(config.tracker.name))
+        yield from tried(("tracker", "name"), lambda: algorithm(config.tracker.name))
 
 
 def _files(config: Config, folder: Path) -> Faults:
     if config.analytics is not None:
-        yield from _tried(("analytics",), lambda: read_analytics(folder / (config.analytics or "")))
+        yield from tried(("analytics",), lambda: read_analytics(folder / (config.analytics or "")))
     messages = config.messages
     if messages is not None and is_url(messages):
-        yield from _tried(("messages",), lambda: from_url(messages))
+        yield from tried(("messages",), lambda: from_url(messages))
     elif messages is not None and messages != "-":
         yield from _writable(("messages",), folder / messages)
     if config.index is not None and (folder / config.index).is_file():
@@ -143,4 +143,4 @@ def _http(config: Config, folder: Path, loaded: Loaded) -> Faults:
         if not os.access(folder / file, os.R_OK):
             yield ("http", "tls", key), f"is {str(file)!r}, which cannot be read"
     for index, name in enumerate(http.references):
-        yield from _tried(("http", "references", index), partial(loaded.secrets.text, f"${{{name}}}"))
+        yield from tried(("http", "references", index), partial(loaded.secrets.text, f"${{{name}}}"))

@@ -45,8 +45,13 @@ class Marked:
         return self.lines.get(location, 1)
 
 
-def read_yaml(path: Path) -> Marked:
+def read_yaml(path: Path, largest: int = LARGEST_FILE, most_values: int = MOST_VALUES) -> Marked:
     """Read a YAML file.
+
+    Args:
+        path: the file.
+        largest: bytes that it may have.
+        most_values: values that it may stand for.
 
     Raises:
         ConfigurationError: it cannot be read, or is no YAML; names the line.
@@ -55,24 +60,24 @@ def read_yaml(path: Path) -> Marked:
         if not path.is_file():
             raise ConfigurationError(f"{str(path)!r} is {'no file' if path.exists() else 'not there'}")
         with path.open("rb") as file:
-            raw = file.read(LARGEST_FILE + 1)
+            raw = file.read(largest + 1)
         text = raw.decode("utf-8")
     except OSError as error:
         raise ConfigurationError(f"{str(path)!r} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path} is no UTF-8 text ({error.reason} at byte {error.start})") from error
-    if len(raw) > LARGEST_FILE:
-        raise ConfigurationError(f"{path} is larger than {LARGEST_FILE >> 10} KiB, which no configuration needs")
-    return parse_yaml(text, path)
+    if len(raw) > largest:
+        raise ConfigurationError(f"{path} is larger than {largest >> 10} KiB, which no configuration needs")
+    return parse_yaml(text, path, most_values)
 
 
-def parse_yaml(text: str, path: Path) -> Marked:
+def parse_yaml(text: str, path: Path, most_values: int = MOST_VALUES) -> Marked:
     """Parse YAML text; the path is for messages. Raises as `read_yaml`."""
     try:
         loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
         marked = Marked(path, None)
-        marked.data = _Reading(loader, marked).value(root, ()) if root is not None else {}
+        marked.data = _Reading(loader, marked, most_values).value(root, ()) if root is not None else {}
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigurationError(f"{path}, line {line}: no YAML: {error.problem or error.context}") from error
@@ -86,16 +91,17 @@ def parse_yaml(text: str, path: Path) -> Marked:
 class _Reading:
     """One pass over the nodes of a file."""
 
-    def __init__(self, loader: yaml.SafeLoader, marked: Marked) -> None:
+    def __init__(self, loader: yaml.SafeLoader, marked: Marked, most_values: int) -> None:
         self._loader = loader
         self._marked = marked
+        self._most = most_values
         self._values = 0
 
     def value(self, node: yaml.Node, at: Location) -> Any:
         """Return a node's value and note the lines of what is in it."""
         self._values += 1
-        if self._values > MOST_VALUES:
-            raise ConfigurationError(f"{self._marked.path}: more than {MOST_VALUES} values, by anchors or otherwise")
+        if self._values > self._most:
+            raise ConfigurationError(f"{self._marked.path}: more than {self._most} values, by anchors or otherwise")
         self._marked.lines.setdefault(at, node.start_mark.line + 1)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, at)
