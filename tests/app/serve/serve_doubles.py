@@ -27,6 +27,7 @@ class FakeEngine:
         self.sources: dict[str, str] = {}
         self.policies: dict[str, StreamPolicy] = {}
         self.restarts: list[str] = []
+        self.questions: list[tuple[str, str | None]] = []
         self.thresholds: dict[str, Any] = {"confidence": None, "iou": None, "classes": None}
         self.hung = False
         self.release = threading.Event()
@@ -63,6 +64,10 @@ class FakeEngine:
     def restart(self, name: str) -> None:
         self._wait(name)
         self.restarts.append(name)
+
+    def ask(self, stream: str, prompt: str | None = None) -> bool:
+        self.questions.append((stream, prompt))
+        return self._statuses[stream].state is StreamState.PLAYING
 
     def update(self, name: str, policy: StreamPolicy) -> None:
         self.policies[name] = policy

@@ -255,3 +255,31 @@ def test_fifty_clients_at_once_are_answered(site: Site) -> None:
     for thread in threads:
         thread.join(60)
     assert failures == []
+
+
+def test_a_language_model_is_asked_about_a_stream(start_site: StartSite) -> None:
+    site = start_site(
+        "streams: [{name: lobby, source: 'test:ball?live=1'}, {name: gate, source: 'test:dead'}]\n"
+        "vlm: {backend: 'http://127.0.0.1:9/v1', model: m}"
+    )
+    with site.client() as client:
+        assert client.post("/api/streams/lobby/ask", json={"prompt": "Who is there? {objects}"}).status_code == 202
+        assert client.post("/api/streams/lobby/ask", json={}).status_code == 202
+        assert site.engine.questions == [("lobby", "Who is there? {objects}"), ("lobby", None)]
+        for name, body, status, said in (
+            ("nobody", {}, 404, "there are lobby"),
+            ("lobby", {"prompt": "{who}"}, 422, "unknown placeholder {who}"),
+            ("lobby", {"prompt": ""}, 422, "prompt"),
+            ("lobby", {"promt": "x"}, 422, "right is 'prompt'"),
+            ("gate", {}, 503, "no frame of the stream 'gate'"),
+        ):
+            answer = client.post(f"/api/streams/{name}/ask", json=body)
+            assert answer.status_code == status
+            assert said in answer.json()["detail"]
+
+
+def test_without_a_language_model_nobody_is_asked(site: Site) -> None:
+    with site.client() as client:
+        answer = client.post("/api/streams/lobby/ask", json={})
+    assert answer.status_code == 422
+    assert "the configuration has no vlm" in answer.json()["detail"]

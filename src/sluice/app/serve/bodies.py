@@ -79,6 +79,13 @@ class PolicyChange(Strict):
     policy: dict[str, Any]
 
 
+class Question(Strict):
+    """What a vision-language model is asked about a stream."""
+
+    prompt: Annotated[str, Field(min_length=1)] | None = None
+    """In place of the stream's own prompt; placeholders are filled in."""
+
+
 class Model(Answer):
     """The model that is executed."""
 

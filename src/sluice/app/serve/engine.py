@@ -34,6 +34,9 @@ class Engine(Protocol):
     def restart(self, name: str) -> None:
         """Open a stream anew."""
 
+    def ask(self, stream: str, prompt: str | None = None) -> bool:
+        """Have the slow model asked about a stream; False where no frame of it has come by yet."""
+
     def update(self, name: str, policy: StreamPolicy) -> None:
         """Change how a stream is treated."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 from pydantic import TypeAdapter, ValidationError
 
-from sluice.app.serve.bodies import Accepted, NewStream, PolicyChange, Stream, Streams
+from sluice.app.serve.bodies import Accepted, NewStream, PolicyChange, Question, Stream, Streams
 from sluice.app.serve.context import Context, Name, errors
 from sluice.app.serve.loading import explain, shown
 from sluice.app.serve.service import Service, as_dict
@@ -58,6 +58,12 @@ def router(context: Context) -> APIRouter:
     async def restart_stream(name: Name) -> Accepted:
         """Open a stream anew, whatever its state."""
         await context.change(lambda service: service.restart(name), f"the stream {name}")
+        return Accepted()
+
+    @api.post("/{name}/ask", status_code=202, responses=errors(400, 404, 409, 413, 422))
+    async def ask_about_stream(name: Name, body: Question) -> Accepted:
+        """Have the vision-language model asked about a stream, from its next frame on; see `/api/answers`."""
+        await context.change(lambda service: service.ask(name, body.prompt), f"the stream {name}")
         return Accepted()
 
     @api.patch("/{name}", responses=errors(400, 404, 409, 413, 422))

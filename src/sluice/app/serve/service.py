@@ -22,6 +22,7 @@ from sluice.app.serve.state import State, StateFile
 from sluice.app.streams import Event, StreamPolicy, StreamStatus
 from sluice.errors import ConfigurationError, SluiceError
 from sluice.models.loading import MODELS
+from sluice.vlm.prompts import Prompt
 
 _log = logging.getLogger(__name__)
 
@@ -170,6 +171,23 @@ class Service:
         self._check_ready()
         self.stream(name)
         self.engine.restart(name)
+
+    def ask(self, name: str, prompt: str | None) -> None:
+        """Have the vision-language model asked about a stream, from its next frame on.
+
+        Raises:
+            UnknownStreamError: there is no such stream.
+            ConfigurationError: there is no such model, or the prompt has an unknown placeholder.
+            NotReadyError: no frame of the stream has come by yet.
+        """
+        self._check_ready()
+        self.stream(name)
+        if self.loaded.config.vlm is None:
+            raise ConfigurationError("there is no vision-language model: the configuration has no vlm")
+        if prompt is not None:
+            Prompt(prompt)
+        if not self.engine.ask(name, prompt):
+            raise NotReadyError(f"no frame of the stream {name!r} has come by yet; ask again once it plays")
 
     def update(self, name: str, policy: StreamPolicy) -> StreamStatus:
         """Change how a stream is treated; raises UnknownStreamError."""
