@@ -58,7 +58,7 @@ def _streams(config: Config, folder: Path) -> Faults:
             yield ("streams", index, "name"), f"is {stream.name!r}, as that of streams[{first[stream.name]}]"
         first.setdefault(stream.name, index)
         yield from check_source(("streams", index, "source"), located_source(stream.source, folder))
-        yield from _tried(("streams", index, "outputs"), partial(stream.outputs.of, config.outputs))
+        yield from tried(("streams", index, "outputs"), partial(stream.outputs.of, config.outputs))
         if config.outputs.rtsp is None and "rtsp" in stream.outputs.model_fields_set and stream.outputs.rtsp:
             yield ("streams", index, "outputs", "rtsp"), "is true, and there is no RTSP server: set outputs.rtsp"
 
@@ -107,7 +107,7 @@ def _files(config: Config, folder: Path) -> Faults:
     if config.index_model is not None and config.index is None:
         yield ("index_model",), "needs index: the folder of the archive for its embeddings"
     elif config.index_model is not None:
-        yield from _tried(("index_model",), partial(load_model, located_model(config.index_model, folder)))
+        yield from tried(("index_model",), partial(load_model, located_model(config.index_model, folder)))
     if config.state is not None:
         yield from _writable(("state",), folder / config.state)
     for key, directories in (("media", config.directories.media), ("models", config.directories.models)):
