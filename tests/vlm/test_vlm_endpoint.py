@@ -152,6 +152,46 @@ def test_a_dead_endpoint() -> None:
     assert troubles == {"unreachable": 2}
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_not_followed(status: int, monkeypatch) -> None:
+    monkeypatch.setenv("ACME_KEY", KEY)
+    with ChatServer() as other, ChatServer(Reply(status=status, headers={"location": other.url}, body=b"{}")) as server:
+        error, troubles = fault(server.url, api_key_env="ACME_KEY", retries=3)
+    assert error.reason is Reason.REFUSED
+    assert f"a redirect to {other.url}, which is not followed" in str(error)
+    assert troubles == {"refused": 1}
+    assert not other.asked, "the pictures went elsewhere"
+
+
+def test_an_endpoint_that_speaks_no_tls() -> None:
+    with ChatServer() as server:
+        error, _ = fault(server.url.replace("http://", "https://"))
+    assert error.reason is Reason.UNREACHABLE
+    assert "SSL" in str(error)
+
+
+def test_a_prompt_of_a_megabyte_and_of_other_scripts() -> None:
+    prompt = "Was ist das? 这是什么？ \U0001f600 {} " + "x" * (1 << 20)
+    with ChatServer() as server, Opened(server.url) as backend:
+        assert backend.answer(question(prompt=prompt)) == "a street"
+    assert server.asked[0].prompt == prompt
+
+
+def test_a_key_is_in_no_log_however_much_is_logged(monkeypatch, caplog) -> None:
+    monkeypatch.setenv("ACME_KEY", KEY)
+    monkeypatch.setenv("OPENAI_LOG", "debug")
+    with (
+        caplog.at_level("DEBUG"),
+        ChatServer(Reply(status=500, body=KEY.encode()), Reply(text=KEY)) as server,
+        Opened(server.url, api_key_env="ACME_KEY", retries=1) as backend,
+    ):
+        backend.answer(question())
+        assert KEY not in repr(backend) + repr(backend._options)
+    assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
+    sent = [record for record in caplog.records if f"Bearer {KEY}" in record.getMessage()]
+    assert not sent
+
+
 def test_a_host_that_does_not_exist() -> None:
     error, _ = fault("http://no-such-host.invalid:8000/v1")
     assert error.reason is Reason.UNREACHABLE

@@ -140,6 +140,7 @@ class SluiceVlm(InFlightElement):
     # Start and stop
 
     def start(self) -> None:
+        """Open the back end and start the threads; raises SluiceError for properties that cannot be used."""
         from sluice.contract import provider
         from sluice.elements.stream_names import read_names
         from sluice.elements.vlm_frames import VlmFrames
@@ -166,6 +167,7 @@ class SluiceVlm(InFlightElement):
         self._running = True
 
     def stop(self) -> None:
+        """End all requests within two seconds; what does not end is abandoned, with a warning."""
         if not self._running:
             if self._backend is not None:
                 self._backend.close()  # of a start that failed

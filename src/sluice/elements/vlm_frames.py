@@ -321,6 +321,7 @@ class VlmFrames(Listener):
     # On the model's threads
 
     def answered(self, request: Request, answer: Answer) -> None:
+        """Give an answer to the buffer that waits for it, or keep it for its stream's next frame."""
         with self._lock:
             if request.stream not in self._gone:
                 self._recent.setdefault(request.name, deque(maxlen=KEPT_ANSWERS)).append(answer)
@@ -342,6 +343,7 @@ class VlmFrames(Listener):
             self.counters.undelivered += 1
 
     def lost(self, request: Request, why: NoAnswer, trace: str) -> None:
+        """Let the buffer that waits for an answer go without it."""
         with self._lock:
             held = self._held.pop(request, None)
         if held is not None:

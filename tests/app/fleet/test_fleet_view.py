@@ -42,7 +42,13 @@ def test_the_page_and_the_fleet_as_json() -> None:
     run = begun()
     browser = client(run)
     assert "fleet.js" in browser.get("/").text
-    for path in ("/page/fleet/fleet.js", "/page/fleet/fleet.css", "/page/style.css", "/page/api.js"):
+    for path in (
+        "/page/fleet/fleet.js",
+        "/page/fleet/fleet.css",
+        "/page/style.css",
+        "/page/api.js",
+        "/page/dialogs.js",
+    ):
         assert browser.get(path).status_code == 200, path
     found = browser.get("/api/fleet").json()
     assert [stream["name"] for stream in found["streams"]] == [f"cam-{i}" for i in range(12)]

@@ -89,13 +89,15 @@ class Endpoint:
         self._not_before = 0.0
 
     def open(self) -> None:
+        """Start the client; raises ConfigurationError where it is not installed, or cannot use the URL."""
         try:
             from openai import AsyncOpenAI, DefaultAsyncHttpxClient
         except ImportError as error:
             raise ConfigurationError(
                 f"endpoints need the package openai, which cannot be imported: {error}; pip install 'sluice-video[vlm]'"
             ) from error
-        http = DefaultAsyncHttpxClient(event_hooks={"response": [self._bound]})
+        # A redirect would have the pictures, and perhaps the key, sent to a host that nobody named.
+        http = DefaultAsyncHttpxClient(event_hooks={"response": [self._bound]}, follow_redirects=False)
         try:
             self._client = AsyncOpenAI(
                 base_url=self._url,
@@ -113,6 +115,11 @@ class Endpoint:
         self._thread.start()
 
     def answer(self, question: Question) -> str:
+        """Return what the endpoint says, after as many attempts as that takes and `timeout` allows.
+
+        Raises:
+            NoAnswer: there is no answer; says why, without the key.
+        """
         body = self._body(question)
         attempts = self._attempts(body)
         with self._lock:
@@ -130,6 +137,7 @@ class Endpoint:
                 self._running.discard(future)
 
     def cancel(self) -> None:
+        """End all requests, and refuse further ones."""
         with self._lock:
             self._cancelled = True
             running = list(self._running)
@@ -137,6 +145,7 @@ class Endpoint:
             future.cancel()
 
     def close(self) -> None:
+        """Close all connections; returns within a second, whatever the endpoint does."""
         loop, thread = self._loop, self._thread
         if loop is None or thread is None:
             return
@@ -236,6 +245,9 @@ class Endpoint:
             limit = self._options.retry_after_limit
             self._not_before = asyncio.get_running_loop().time() + min(wait, limit)
             text += f" (Retry-After: {wait:g} s{f', obeyed for {limit:g} s' if wait > limit else ''})"
+        if 300 <= status < 400:
+            place = error.response.headers.get("location", "nowhere")
+            text += f" (a redirect to {place}, which is not followed; name the endpoint's own URL)"
         if status == 429:
             return self._trouble(Reason.RATE_LIMITED, text)
         if status >= 500 or status == 408:

@@ -34,9 +34,11 @@ class PythonBackend:
         self.name = options.model or name
 
     def open(self) -> None:
+        """Have the object load what it needs."""
         self._call("load")
 
     def answer(self, question: Question) -> str:
+        """Return what the object says; raises NoAnswer for what is no text, or too long, and what the object raises."""
         said = self._answer([picture.rgb() for picture in question.pictures], question.prompt)
         if not isinstance(said, str):
             raise NoAnswer(
@@ -48,6 +50,7 @@ class PythonBackend:
         """A call into a user's code cannot be ended from outside."""
 
     def close(self) -> None:
+        """Have the object give back what it took."""
         self._call("close")
 
     def _call(self, name: str) -> None:

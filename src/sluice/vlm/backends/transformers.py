@@ -34,6 +34,7 @@ class TransformersBackend:
         self._stop = threading.Event()
 
     def open(self) -> None:
+        """Load the model and its processor; raises ConfigurationError where they or a package cannot be loaded."""
         try:
             import torch
             from transformers import AutoModelForImageTextToText, AutoProcessor
@@ -56,6 +57,11 @@ class TransformersBackend:
             ) from error
 
     def answer(self, question: Question) -> str:
+        """Return what the model says.
+
+        Raises:
+            NoAnswer: it was stopped, is out of time, or said too much.
+        """
         import torch
         from PIL import Image
 
@@ -83,9 +89,11 @@ class TransformersBackend:
         return not_too_long(text, self._options.most_characters)
 
     def cancel(self) -> None:
+        """Have the running answer end at its next token."""
         self._stop.set()
 
     def close(self) -> None:
+        """Let go of the model."""
         self._model = self._processor = None
 
     def _stopper(self, deadline: float) -> Any:

@@ -28,6 +28,7 @@ class VllmBackend:
         self._sampling: Any = None
 
     def open(self) -> None:
+        """Load the model; raises ConfigurationError where the package is missing."""
         try:
             from vllm import LLM, SamplingParams
         except ImportError as error:
@@ -42,6 +43,7 @@ class VllmBackend:
         self._sampling = SamplingParams(**sampling)
 
     def answer(self, question: Question) -> str:
+        """Return what the model says; raises NoAnswer where that is too long, and what the engine raises."""
         messages = chat_messages(question, self._options.system)
         outputs = self._engine.chat(messages, sampling_params=self._sampling, use_tqdm=False)
         return not_too_long(str(outputs[0].outputs[0].text), self._options.most_characters)
@@ -50,4 +52,5 @@ class VllmBackend:
         """A running call cannot be ended from outside."""
 
     def close(self) -> None:
+        """Let go of the engine."""
         self._engine = None

@@ -1,6 +1,7 @@
 // The page of a fleet: asks how it is every two seconds.
 
-import { TokenNeeded, call, element, get } from "/page/api.js";
+import { TokenNeeded, element, get } from "/page/api.js";
+import { tokenDialog } from "/page/dialogs.js";
 
 const EVERY = 2000, MOST_ROWS = 500;
 const byId = (id) => document.getElementById(id);
@@ -54,25 +55,14 @@ async function look() {
     if (!document.hidden) show(await get("/api/fleet"));
     byId("notice").hidden = true;
   } catch (error) {
-    if (error instanceof TokenNeeded) return byId("login-dialog").open || byId("login-dialog").showModal();
+    if (error instanceof TokenNeeded) return askForToken();
     byId("notice").textContent = error.message;
     byId("notice").hidden = false;
   }
 }
 
 byId("filter").addEventListener("change", look);
-byId("login-form").addEventListener("submit", async (event) => {
-  event.preventDefault();
-  try {
-    await call("POST", "/api/session", { token: byId("login-token").value });
-    byId("login-token").value = "";
-    byId("login-dialog").close();
-    look();
-  } catch (error) {
-    byId("login-fault").textContent = error.message;
-    byId("login-fault").hidden = false;
-  }
-});
+const askForToken = tokenDialog("This page asks for the token that sluice fleet serve was given.", look);
 
 look();
 setInterval(look, EVERY);

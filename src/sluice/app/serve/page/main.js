@@ -3,6 +3,7 @@
 import { TokenNeeded, call, get, stream as pathOf } from "./api.js";
 import { Card } from "./cards.js";
 import { drawChart } from "./chart.js";
+import { onSubmit, tokenDialog } from "./dialogs.js";
 import { JpegFeed } from "./live.js";
 import { Answers, ModelPanel, followEvents, showCounters } from "./panels.js";
 
@@ -16,6 +17,7 @@ let statistics = null, events = null, removing = null, webrtc = false, loaded = 
 const feed = new JpegFeed((name, picture) => cards.get(name)?.draw(picture));
 const answers = new Answers();
 const model = new ModelPanel(report);
+const askForToken = tokenDialog("This service asks for the token of its configuration (http.token).", refresh);
 const seen = new IntersectionObserver((entries) => {
   for (const entry of entries) {
     const card = cards.get(entry.target.dataset.stream);
@@ -146,42 +148,19 @@ async function refresh() {
 function logIn() {
   events?.close();
   loaded = false;
-  if (!byId("login-dialog").open) byId("login-dialog").showModal();
-}
-
-function onSubmit(name, work) {
-  const dialog = byId(`${name}-dialog`), fault = byId(`${name}-fault`), form = byId(`${name}-form`);
-  dialog.querySelector(".cancel")?.addEventListener("click", () => dialog.close());
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    if (fault) fault.hidden = true;
-    try {
-      await work();
-      form.reset();
-      dialog.close();
-    } catch (error) {
-      if (!fault) return report(error);
-      fault.textContent = error.message;
-      fault.hidden = false;
-    }
-  });
+  askForToken();
 }
 
 onSubmit("add", async () => {
   const policy = { delivery: byId("add-delivery").value, loop: byId("add-loop").checked };
   if (byId("add-fps").value) policy.fps = Number(byId("add-fps").value);
   await call("POST", "/api/streams", { source: byId("add-source").value.trim(), name: byId("add-name").value.trim(), policy });
-});
+}, report);
 onSubmit("remove", async () => {
   byId("remove-dialog").close();
   await call("DELETE", pathOf(removing));
   byId("streams").focus();
-});
-onSubmit("login", async () => {
-  await call("POST", "/api/session", { token: byId("login-token").value });
-  refresh();
-});
-byId("login-dialog").addEventListener("cancel", (event) => event.preventDefault());
+}, report);
 byId("add").addEventListener("click", () => byId("add-dialog").showModal());
 byId("transport").addEventListener("change", () => {
   for (const card of cards.values()) card.webrtcFailed = false;
