@@ -98,6 +98,7 @@ class Canvas:
         self.height = height
         self._matrix = matrix
         self._full_range = full_range
+        self._values: dict[Bytes4, tuple[Bytes, ...]] = {}
         self._planes = [_Plane(_three_dimensional(p, n.components), n) for p, n in zip(views, layouts, strict=True)]
 
     @classmethod
@@ -118,11 +119,14 @@ class Canvas:
 
     def fill(self, left: int, top: int, right: int, bottom: int, color: Bytes4) -> None:
         """Fill the part of [left, right) x [top, bottom) that lies in the picture, blending by the colour's alpha."""
-        left, top = max(left, 0), max(top, 0)
-        right, bottom = min(right, self.width), min(bottom, self.height)
+        # Thousands of boxes a frame come here: no calls where a comparison does.
+        left, top = left if left > 0 else 0, top if top > 0 else 0
+        right, bottom = right if right < self.width else self.width, bottom if bottom < self.height else self.height
         if left >= right or top >= bottom or color[3] == 0:
             return
-        values = _plane_values(color, *self.color_space)
+        values = self._values.get(color)
+        if values is None:
+            values = self._values[color] = _plane_values(color, *self.color_space)
         for (pixels, (_, shift_x, shift_y)), value in zip(self._planes, values, strict=True):
             y0, y1 = top >> shift_y, (bottom + shift_y) >> shift_y
             x0, x1 = left >> shift_x, (right + shift_x) >> shift_x
@@ -138,8 +142,9 @@ class Canvas:
         even = np.zeros((height + odd_y + 1 & ~1, width + odd_x + 1 & ~1), np.uint8)
         even[odd_y : odd_y + height, odd_x : odd_x + width] = coverage
         weight = even if color[3] == 255 else cv2.convertScaleAbs(even, alpha=color[3] / 255.0)
+        weights = {(0, 0): weight}
         values = components(color, self._matrix, self._full_range)
-        planes = tuple(_stamp_plane(weight, layout, values) for _, layout in self._planes)
+        planes = tuple(_stamp_plane(_shrunk(weights, layout), layout, values) for _, layout in self._planes)
         return Stamp(left - odd_x, top - odd_y, planes)
 
     def mosaic(self, left: int, top: int, right: int, bottom: int, mask: Bytes | None = None) -> None:
@@ -217,17 +222,19 @@ class Canvas:
         left, top = stamp.left + dx, stamp.top + dy
         for (pixels, (_, shift_x, shift_y)), (keep, add) in zip(self._planes, stamp.planes, strict=True):
             x, y = left >> shift_x, top >> shift_y
+            height, width, channels = keep.shape
             x0, y0 = max(x, 0), max(y, 0)
-            x1, y1 = min(x + keep.shape[1], pixels.shape[1]), min(y + keep.shape[0], pixels.shape[0])
+            x1, y1 = min(x + width, pixels.shape[1]), min(y + height, pixels.shape[0])
             if x0 >= x1 or y0 >= y1:
                 continue
             region = pixels[y0:y1, x0:x1]
-            part = slice(y0 - y, y1 - y), slice(x0 - x, x1 - x)
-            blended = cv2.add(
-                cv2.multiply(_two_dimensional(region), _two_dimensional(keep[part]), scale=1 / 255.0),
-                _two_dimensional(add[part]),
-            )
-            region[...] = blended.reshape(region.shape)
+            if (x1 - x0, y1 - y0) != (width, height):
+                part = slice(y0 - y, y1 - y), slice(x0 - x, x1 - x)
+                keep, add = keep[part], add[part]
+            # Rows of bytes: OpenCV then works on any number of channels alike.
+            rows = y1 - y0, (x1 - x0) * channels
+            kept = cv2.multiply(region.reshape(rows), keep.reshape(rows), scale=1 / 255.0)
+            region[...] = cv2.add(kept, add.reshape(rows)).reshape(region.shape)
 
 
 def _three_dimensional(plane: Bytes, names: str) -> Bytes:
@@ -237,12 +244,6 @@ def _three_dimensional(plane: Bytes, names: str) -> Bytes:
             f"a plane of {'/'.join(names)} is uint8 with {len(names)} values a pixel, not {plane.dtype} {plane.shape}"
         )
     return plane if plane.ndim == 3 else plane[:, :, np.newaxis]
-
-
-def _two_dimensional(pixels: Bytes) -> Bytes:
-    """Rows of bytes: cv2 then works on any number of channels alike."""
-    height, width, channels = pixels.shape
-    return pixels.reshape(height, width * channels)
 
 
 def _packed_planes(packed: Bytes) -> list[Bytes]:
@@ -293,14 +294,26 @@ def _tint(region: Bytes, color: Bytes, alpha: int) -> None:
         region[:, :, channel] = cv2.LUT(region[:, :, channel], table)
 
 
+def _shrunk(weights: dict[tuple[int, int], Bytes], layout: PlaneLayout) -> Bytes:
+    """The weight in the size of a plane; planes of the same size share it."""
+    shifts = layout.shift_x, layout.shift_y
+    if shifts not in weights:
+        height, width = weights[0, 0].shape
+        smaller = width >> layout.shift_x, height >> layout.shift_y
+        weights[shifts] = cv2.resize(weights[0, 0], smaller, interpolation=cv2.INTER_AREA)
+    return weights[shifts]
+
+
 def _stamp_plane(weight: Bytes, layout: PlaneLayout, values: dict[str, int]) -> tuple[Bytes, Bytes]:
     """What to keep and what to add, (h, w, c), for a plane of this layout."""
-    height, width = weight.shape
-    if layout.shift_x or layout.shift_y:
-        smaller = (width >> layout.shift_x, height >> layout.shift_y)
-        weight = cv2.resize(weight, smaller, interpolation=cv2.INTER_AREA)
-    scaled = np.arange(256)
-    tables = [((scaled * values[name] + 127) // 255).astype(np.uint8) for name in layout.components]
-    add = [cv2.LUT(weight, table) for table in tables]
+    add = [cv2.LUT(weight, _products(values[name])) for name in layout.components]
     keep = cv2.bitwise_not(weight)
-    return np.dstack([keep] * len(add)), np.dstack(add)
+    if len(add) == 1:
+        return keep[:, :, np.newaxis], add[0][:, :, np.newaxis]
+    return cv2.merge([keep] * len(add)), cv2.merge(add)
+
+
+@lru_cache(maxsize=256)
+def _products(value: int) -> Bytes:
+    """What each weight from 0 to 255 makes of a value from 0 to 255, uint8 [256]."""
+    return ((np.arange(256) * value + 127) // 255).astype(np.uint8)

@@ -10,6 +10,7 @@ Bytes4 = tuple[int, int, int, int]
 """Red, green, blue and alpha from 0 to 255."""
 
 
+@lru_cache(maxsize=4096)
 def to_bytes(color: Rgba) -> Bytes4:
     """Truncate components to 8 bits as nvdsosd does; values outside 0 to 1 are clamped and NaN is 0."""
     red, green, blue, alpha = (int(min(max(c, 0.0), 1.0) * 255.0) if not math.isnan(c) else 0 for c in color)

@@ -5,6 +5,7 @@ Class maps lie below the rectangles, trails below the texts, and panels above al
 
 import math
 from collections.abc import Hashable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,6 +57,20 @@ _FARTHEST_POINT = 32767
 _NO_CLASS = 255
 
 
+# Few enough that their glyphs stay in the processor's cache.
+_TEXTS_AT_ONCE = 256
+
+
+class _Placed(NamedTuple):
+    """A rendered text and where its background begins, in the picture."""
+
+    text: Text
+    key: tuple[str, str, int]
+    left: int
+    top: int
+    glyphs: Bytes
+
+
 class Painter:
     """Draws overlays and keeps the texts it rendered last, within fixed bounds. Not for use by two threads at once."""
 
@@ -85,8 +100,12 @@ class Painter:
             _mask(canvas, mask)
         for trail in overlay.trails:
             _trail(canvas, trail)
-        for text in overlay.texts:
-            self._text(canvas, text)
+        for first in range(0, len(overlay.texts), _TEXTS_AT_ONCE):
+            # Rendered first, blended then: taking turns costs half as much again, for what the processor's cache holds.
+            texts = [self._placed(canvas, text) for text in overlay.texts[first : first + _TEXTS_AT_ONCE]]
+            for text in texts:
+                if text is not None:
+                    self._text(canvas, text)
         for line in overlay.lines:
             _line(canvas, line)
         for arrow in overlay.arrows:
@@ -96,22 +115,26 @@ class Painter:
         for panel in overlay.panels:
             self._panel(canvas, panel)
 
-    def _text(self, canvas: Canvas, text: Text) -> None:
-        """The background is wider than the text by the font size and higher by half of it, the glyphs in its middle."""
+    def _placed(self, canvas: Canvas, text: Text) -> _Placed | None:
+        """Render a text; None where there is nothing of it in the picture."""
         if text.size <= 0 or math.isnan(text.x) or math.isnan(text.y):
-            return
-        size = min(max(int(text.size), MIN_FONT_SIZE), MAX_FONT_SIZE)
+            return None
         left, top = max(_whole(text.x), 0), max(_whole(text.y), 0)
         if left >= canvas.width or top >= canvas.height:
-            return
+            return None
+        size = min(max(int(text.size), MIN_FONT_SIZE), MAX_FONT_SIZE)
         key = (text.text, text.font, size)
-        glyphs = self._glyphs.get(key, lambda: _sized(render(*key)))
+        return _Placed(text, key, left, top, self._glyphs.get(key, lambda: _sized(render(*key))))
+
+    def _text(self, canvas: Canvas, placed: _Placed) -> None:
+        """The background is wider than the text by the font size and higher by half of it, the glyphs in its middle."""
+        text, key, left, top, glyphs = placed
+        size = key[2]
         if text.background is not None:
             right, bottom = left + glyphs.shape[1] + size, top + glyphs.shape[0] + size // 2
             canvas.fill(left, top, right, bottom, to_bytes(text.background))
-        if not glyphs.size:
-            return
-        self._glyphs_at(canvas, key, glyphs, (left + size // 2, top + size // 4), text.color)
+        if glyphs.size:
+            self._glyphs_at(canvas, key, glyphs, (left + size // 2, top + size // 4), text.color)
 
     def _panel(self, canvas: Canvas, panel: Panel) -> None:
         if not panel.text.strip():
@@ -147,7 +170,7 @@ def _stamp(canvas: Canvas, glyphs: Bytes, left: int, top: int, color: Bytes4) ->
 
 def _whole(value: float) -> int:
     """Towards zero, as nvdsosd does, and no farther out than any picture reaches. The value must not be NaN."""
-    return int(min(max(value, -_FAR), _FAR))
+    return int(value) if -_FAR < value < _FAR else (_FAR if value > 0 else -_FAR)
 
 
 def _no_place(*values: float) -> bool:

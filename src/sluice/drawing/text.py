@@ -5,6 +5,8 @@ the GIL is free while they work. Pango keeps one font map per thread, so any thr
 """
 
 import ctypes
+import threading
+import weakref
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +25,7 @@ MAX_SIDE = 4096
 _CAIRO_FORMAT_A8 = 2
 _PANGO_SCALE = 1024  # Pango's units in a pixel
 _WRAP_WORD_CHAR = 2
-_ELLIPSIZE_END = 3
+_ELLIPSIZE_NONE, _ELLIPSIZE_END = 0, 3
 
 # name: (result, arguments). All objects are plain addresses.
 _SIGNATURES: dict[str, dict[str, tuple[Any, list[Any]]]] = {
@@ -77,6 +79,47 @@ def _library() -> SimpleNamespace:
     return namespace
 
 
+class _Typesetter:
+    """A layout that one thread sets one text after the other in."""
+
+    def __init__(self) -> None:
+        library = self._library = _library()
+        surface = library.cairo_image_surface_create(_CAIRO_FORMAT_A8, 1, 1)
+        context = library.cairo_create(surface)
+        self._layout = library.pango_cairo_create_layout(context)
+        self._set: tuple[str, int, tuple[int, int] | None] | None = None
+        library.cairo_destroy(context)
+        library.cairo_surface_destroy(surface)
+        weakref.finalize(self, library.g_object_unref, self._layout).atexit = False
+
+    def set(self, text: str, font: str, size: int, fit: tuple[int, int] | None) -> npt.NDArray[np.uint8]:
+        """See `render`."""
+        library, layout = self._library, self._layout
+        if self._set != (font, size, fit):
+            self._prepare(font, size, fit)
+        content = _encode(text[:MAX_CHARACTERS])
+        library.pango_layout_set_text(layout, content, len(content))
+        width, height = ctypes.c_int(), ctypes.c_int()
+        library.pango_layout_get_pixel_size(layout, ctypes.byref(width), ctypes.byref(height))
+        return _paint(library, layout, min(max(width.value, 0), MAX_SIDE), min(max(height.value, 0), MAX_SIDE))
+
+    def _prepare(self, font: str, size: int, fit: tuple[int, int] | None) -> None:
+        library, layout = self._library, self._layout
+        description = library.pango_font_description_from_string(_encode(font) + b" %d" % size)
+        library.pango_layout_set_font_description(layout, description)
+        library.pango_font_description_free(description)
+        limits = (-1, -1) if fit is None else (min(max(side, 1), MAX_SIDE) * _PANGO_SCALE for side in fit)
+        width_limit, height_limit = limits
+        library.pango_layout_set_width(layout, width_limit)
+        library.pango_layout_set_height(layout, height_limit)
+        library.pango_layout_set_wrap(layout, _WRAP_WORD_CHAR)
+        library.pango_layout_set_ellipsize(layout, _ELLIPSIZE_NONE if fit is None else _ELLIPSIZE_END)
+        self._set = font, size, fit
+
+
+_of_thread = threading.local()
+
+
 def render(text: str, font: str, size: int, fit: tuple[int, int] | None = None) -> npt.NDArray[np.uint8]:
     """Draw a text: uint8 [height, width] of coverage, 255 where a glyph covers the pixel, as large as its layout.
 
@@ -86,28 +129,10 @@ def render(text: str, font: str, size: int, fit: tuple[int, int] | None = None) 
     With `fit`, a width and a height in pixels, lines are wrapped to the width, between words where there is room, and
     what does not fit into the height is cut with an ellipsis (the first line always stays).
     """
-    library = _library()
-    scratch = library.cairo_image_surface_create(_CAIRO_FORMAT_A8, 1, 1)
-    scratch_context = library.cairo_create(scratch)
-    layout = library.pango_cairo_create_layout(scratch_context)
-    description = library.pango_font_description_from_string(_encode(font) + b" %d" % size)
-    library.pango_layout_set_font_description(layout, description)
-    library.pango_font_description_free(description)
-    if fit is not None:
-        width_limit, height_limit = (min(max(side, 1), MAX_SIDE) * _PANGO_SCALE for side in fit)
-        library.pango_layout_set_width(layout, width_limit)
-        library.pango_layout_set_height(layout, height_limit)
-        library.pango_layout_set_wrap(layout, _WRAP_WORD_CHAR)
-        library.pango_layout_set_ellipsize(layout, _ELLIPSIZE_END)
-    content = _encode(text[:MAX_CHARACTERS])
-    library.pango_layout_set_text(layout, content, len(content))
-    width, height = ctypes.c_int(), ctypes.c_int()
-    library.pango_layout_get_pixel_size(layout, ctypes.byref(width), ctypes.byref(height))
-    coverage = _paint(library, layout, min(max(width.value, 0), MAX_SIDE), min(max(height.value, 0), MAX_SIDE))
-    library.g_object_unref(layout)
-    library.cairo_destroy(scratch_context)
-    library.cairo_surface_destroy(scratch)
-    return coverage
+    typesetter: _Typesetter | None = getattr(_of_thread, "typesetter", None)
+    if typesetter is None:
+        typesetter = _of_thread.typesetter = _Typesetter()
+    return typesetter.set(text, font, size, fit)
 
 
 def _encode(text: str) -> bytes:

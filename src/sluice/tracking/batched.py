@@ -62,10 +62,11 @@ class BatchedTracker:
         ids[detections.rows[of_detection]] = self._shown_ids(matched)
         self._start_tracks(step, detections, of_detection, ids)
         self._end_lost(step)
-        bounds = np.cumsum([len(rows.boxes) for _, rows in frames])[:-1]
-        given = np.split(ids, bounds)
-        for (stream, rows), of_rows in zip(frames, given, strict=True):
-            stream.remember(rows, of_rows)
+        given, first = [], 0
+        for stream, rows in frames:
+            given.append(ids[first : first + len(rows.boxes)])
+            first += len(rows.boxes)
+            stream.remember(rows, given[-1])
         return given
 
     def _shown_ids(self, matched: Indices) -> IntArray:
@@ -110,7 +111,7 @@ class BatchedTracker:
             corners = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
         confidences = np.concatenate([rows.confidences for _, rows in frames]).astype(np.float32, copy=False)
         class_ids = np.concatenate([rows.class_ids for _, rows in frames]).astype(np.int32, copy=False)
-        slots = np.concatenate([stream.slots_for(rows.class_ids) for stream, rows in frames]).astype(np.int32)
+        slots = self._slots(frames)
         usable = np.flatnonzero(np.isfinite(corners).all(axis=1) & (confidences >= minimum))
         features = None if self._looks is None else self._looks.gather([rows for _, rows in frames])
         return Detections(
@@ -122,6 +123,14 @@ class BatchedTracker:
             usable,
         )
 
+    def _slots(self, frames: Sequence[tuple[BatchedStream, Detected]]) -> npt.NDArray[np.int32]:
+        """Return the slot of each row of all frames, int32 [N]."""
+        if self.settings.class_aware:
+            return np.concatenate([stream.slots_for(rows.class_ids) for stream, rows in frames]).astype(np.int32)
+        return np.repeat(
+            np.array([stream.only_slot() for stream, _ in frames], np.int32), [len(rows.boxes) for _, rows in frames]
+        )
+
     def _step(self, streams: Sequence[BatchedStream]) -> Step:
         count = len(self._owners)
         step = Step(
@@ -131,14 +140,17 @@ class BatchedTracker:
             np.zeros(count, np.int64),
             np.zeros(count, bool),
         )
-        rank = 0
+        slots: list[int] = []
+        fresh: list[int] = []
+        passed: list[tuple[float, float]] = []
         for stream in streams:
-            slots = stream.slots
-            step.now[slots] = True
-            step.steps[slots], step.seconds[slots] = stream.tick()
-            step.rank[slots] = np.arange(rank, rank + len(slots))
-            step.fresh[stream.take_fresh()] = True
-            rank += len(slots)
+            of_stream = stream.slots
+            slots += of_stream
+            passed += [stream.tick()] * len(of_stream)
+            fresh += stream.take_fresh()
+        step.now[slots] = step.fresh[fresh] = True
+        step.steps[slots], step.seconds[slots] = np.array(passed).reshape(-1, 2).T
+        step.rank[slots] = np.arange(len(slots))
         return step
 
     def _advance(self, step: Step) -> None:
@@ -311,11 +323,13 @@ class BatchedStream(StreamTracker):
         return [self._slot_of[key] for key in sorted(self._slot_of)]
 
     def slots_for(self, class_ids: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
-        """Return the slot of each row, [N]; a class seen for the first time gets one."""
-        if not self._settings.class_aware:
-            return np.full(len(class_ids), self._slot(0))
+        """Return the slot of each row by its class, [N]; a class seen for the first time gets one."""
         classes, places = np.unique(class_ids, return_inverse=True)
         return np.array([self._slot(int(key)) for key in classes], np.intp)[places]
+
+    def only_slot(self) -> int:
+        """Return the slot of all rows where classes are tracked together."""
+        return self._slot(0)
 
     def take_fresh(self) -> list[int]:
         """Return the slots made since the last call."""

@@ -295,6 +295,8 @@ class Webhook(Server):
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                if len(body) < int(self.headers["Content-Length"]):
+                    return  # the sender died in the middle of it
                 status = outer.statuses.pop(0) if outer.statuses else 204
                 if status == 204:
                     outer.received.append((self.headers["Idempotency-Key"], body))

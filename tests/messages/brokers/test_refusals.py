@@ -60,6 +60,35 @@ def test_mqtt_5(tmp_path, limit):
         server.close()
 
 
+def test_several_among_many(tmp_path):
+    """Each is set aside by name, wherever it lies in a batch, and none of the others is lost or out of order."""
+    from messages.brokers.servers import Mosquitto
+
+    server = Mosquitto(tmp_path)
+    with (tmp_path / "conf").open("a") as file:
+        file.write("message_size_limit 1000\n")
+    large = {0, 3, 4, 250, 299}
+    told = []
+    try:
+        server.start()
+        server.prepare()
+        delivery = open_delivery(
+            from_url(server.url), spool=str(tmp_path / "spool.db"), patience=60, on_away=str, on_refused=told.append
+        )
+        writer = Writer(delivery, capacity=400, overflow=Overflow.WAIT, on_error=told.append)
+        for n in range(300):
+            writer.put(json.dumps({"stream": 0, "n": n, "text": "x" * (2000 if n in large else 10)}).encode())
+        assert writer.close(90)
+        counters = delivery.counters
+        assert (counters.acknowledged, counters.failed, counters.spooled) == (295, 5, 0)
+        assert firsts(numbers(server.read())) == [n for n in range(300) if n not in large]
+    finally:
+        server.close()
+    with closing(sqlite3.connect(tmp_path / "spool.db")) as database:
+        assert {number - 1 for (number,) in database.execute("SELECT id FROM refused")} == large
+    assert any("set aside" in text for text in told)
+
+
 def test_redis(redis_server, tmp_path):
     redis_server.client().config_set("proto-max-bulk-len", 1 << 20)
     check(redis_server.url, tmp_path, "the connection was lost")
