@@ -105,6 +105,7 @@ def test_the_example_of_the_documentation(read):
         ("[roi-filtering-stream-0]\nroi-A=1;2;3;4\n", r"roi-A=1;2;3;4: right would be 3 or more points"),
         ("[roi-filtering-stream-0]\nroi-A=1;2;3;4;5;6;7\n", r"roi-A=.*3 or more points"),
         ("[roi-filtering-stream-0]\nroi-A=1;2;3;nan;5;6\n", r"roi-A=.*3 or more points"),
+        ("[roi-filtering-stream-0]\nroi-A=1;2;3;1e200;5;6\n", r"roi-A=.*3 or more points"),
         ("[roi-filtering-stream-0]\nmode=strict\n", r"has no key mode; there are .*inverse-roi, roi-LABEL"),
         ("[line-crossing-stream-0]\nline-crossing-L=0;0;9;0;0;5\n", r"line-crossing-L=.*4 points"),
         ("[line-crossing-stream-0]\nline-crossing-L=0;0;9;0;0;5;9;5\n", r"does not run along the line"),
@@ -125,3 +126,9 @@ def test_a_missing_file(tmp_path):
         read_config(tmp_path / "nothing.txt")
     with pytest.raises(ConfigurationError, match=r"/dev/zero cannot be read: it is a folder, device or pipe"):
         read_config("/dev/zero")
+
+
+def test_a_file_that_windows_has_saved(tmp_path):
+    path = tmp_path / "config.txt"
+    path.write_bytes(b"\xef\xbb\xbf[property]\r\nenable=1\r\nconfig-width=640\r\nconfig-height=360\r\n")
+    assert (read_config(path).width, read_config(path).height) == (640, 360)

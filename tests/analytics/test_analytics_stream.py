@@ -261,3 +261,13 @@ def test_after_a_jump_objects_are_new_and_totals_stay():
     stream.update([at(500, 480)], SIZE, 0)
     stream.forget()
     assert stream.update([at(500, 520)], SIZE, 0).totals == {"L": 1}
+
+
+@pytest.mark.parametrize("nowhere", [float("nan"), float("inf"), float("-inf")])
+def test_a_box_that_is_nowhere_does_not_move_its_object(nowhere):
+    """The way from before it to behind it is what counts: here beyond the segment's end."""
+    lost = Seen(1, 0, (nowhere, nowhere, 20.0, 20.0))
+    found = run(StreamRules(lines=(line(),)), [at(100, 480)], [lost], [at(150, 520)])
+    assert found[-1].totals == {"L": 0}
+    found = run(StreamRules(lines=(line(),)), [at(300, 480)], [lost], [at(300, 520)])
+    assert found[-1].totals == {"L": 1}

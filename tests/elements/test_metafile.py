@@ -287,7 +287,7 @@ def test_what_fails_the_start(options, message):
     [
         ("", "its first line tells no format; right is sluice-metadata/1"),
         ('{"format":"sluice-metadata/9"}\n', "its format is sluice-metadata/9"),
-        ('{"format":"sluice-metadata/1"}\n{"stream":0,"frame":0,"pts"', "line 2: no whole frame"),
+        ('{"format":"sluice-metadata/1"}\n{"stream":0,"frame":0,"pts"\n', "line 2: no whole frame"),
         ('{"format":"sluice-metadata/1"}\n{"frame":0}\n', "line 2: no whole frame"),
     ],
 )
@@ -413,3 +413,23 @@ def test_the_formats_of_pads_are_those_that_can_be_batched():
     from sluice.elements.frame_caps import RAW_FORMATS
 
     assert set(RAW_FORMATS.strip("{ }").split(", ")) == set(FORMATS)
+
+
+def test_of_a_recording_that_was_cut_off_the_whole_frames_are_replayed(tmp_path):
+    path = tmp_path / "run.jsonl"
+    record(path, [everything()])
+    path.write_bytes(path.read_bytes()[:-40])
+    with Feed(f"sluicemetafile replay-from={path} on-mismatch=skip name=m") as feed:
+        got = give(feed, [bare()])
+        told = feed.message(Gst.MessageType.WARNING, 5).parse_warning()[0].message
+        assert "was cut off in its last line; its 1 whole frames are replayed" in told
+        assert stats(feed)["mismatched"] == 1
+        first, second = described(got)
+    assert (len(first["objects"]), len(second["objects"])) == (2, 0)
+
+
+def test_a_frame_that_cannot_be_written_ends_the_recording_by_name(tmp_path):
+    writer = RecordingWriter(tmp_path / "run.jsonl")
+    writer.put({"stream": 0, "frame": 0, "pts": object()})
+    with pytest.raises(SluiceError, match="cannot be written: Object of type object"):
+        writer.close()

@@ -72,6 +72,41 @@ def test_a_file_that_was_full_gives_the_disk_back(path):
     assert path.stat().st_size < 200_000
 
 
+class FullDisk:
+    """A connection to a database on a disk that has no room for another change."""
+
+    def __init__(self, database):
+        self.database = database
+
+    def __getattr__(self, name):
+        return getattr(self.database, name)
+
+    def __enter__(self):
+        return self.database.__enter__()
+
+    def __exit__(self, *error):
+        return self.database.__exit__(*error)
+
+    def execute(self, statement, *values):
+        if statement.startswith(("DELETE", "INSERT")):
+            raise sqlite3.OperationalError("database or disk is full")
+        return self.database.execute(statement, *values)
+
+
+def test_what_a_full_disk_does_not_let_go_does_not_come_again(path):
+    spool = Spool(path, capacity=1 << 20)
+    spool.append([b"a", b"b", b"c"])
+    room, spool._db = spool._db, FullDisk(spool._db)
+    assert spool.remove(2) is False
+    assert (len(spool), payloads(spool)) == (1, [b"c"])
+    assert not spool.set_aside(3, b"c", "refused")
+    spool._db = room
+    assert spool.remove(3) is True
+    assert len(spool) == 0
+    spool.close()
+    assert len(Spool(path, capacity=1 << 20)) == 0
+
+
 def test_a_second_user_is_refused_by_name(path):
     spool = Spool(path, capacity=1 << 20)
     with pytest.raises(ConfigurationError, match="is in use, by another process or another element; give each its own"):

@@ -73,6 +73,13 @@ def test_wrong_options_are_refused_by_name(name, text, words):
         parse_options(name, text)
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_options_are_finite_numbers(value):
+    """With a threshold of NaN no detection would ever be tracked, and nobody would say so."""
+    with pytest.raises(ConfigurationError, match=f"minimum_iou_threshold is '{value}'; a number such as 0.1"):
+        parse_options("bytetrack", f"minimum_iou_threshold={value}")
+
+
 def test_values_that_the_library_refuses_are_refused_with_its_reason():
     with pytest.raises(
         ConfigurationError, match=r"bytetrack refuses its options.*frame_rate must be a finite positive"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import configparser
 import enum
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,9 @@ from sluice.analytics.geometry import Point, cross
 from sluice.errors import ConfigurationError
 
 T = TypeVar("T")
+
+_FARTHEST = 1e6
+"""Pixels; no picture reaches so far, and the squares of longer numbers leave the range of a float."""
 
 ALL_CLASSES: frozenset[int] = frozenset()
 """class-id=-1."""
@@ -150,7 +152,7 @@ def read_config(path: str | Path) -> AnalyticsConfig:
     )
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     try:
-        with path.open(encoding="utf-8") as lines:
+        with path.open(encoding="utf-8-sig") as lines:
             parser.read_file(lines)
     except OSError as error:
         raise ConfigurationError(f"config-file {str(path)!r} cannot be read: {error.strerror}") from error
@@ -237,6 +239,10 @@ def _direction(
     return DirectionRule(name, (points[0], points[1]), classes, mode)
 
 
+def _is_near(number: float) -> bool:
+    return abs(number) <= _FARTHEST
+
+
 @dataclass
 class _Section:
     """One group of the file; its methods raise `ConfigurationError` with the file, group and key."""
@@ -300,7 +306,7 @@ class _Section:
         def read(text: str) -> tuple[Point, ...]:
             numbers = [float(item) for item in text.split(";") if item.strip()]
             count, odd = divmod(len(numbers), 2)
-            if odd or count < least or (most is not None and count > most) or not all(map(math.isfinite, numbers)):
+            if odd or count < least or (most is not None and count > most) or not all(map(_is_near, numbers)):
                 raise ValueError(text)
             return tuple(zip(numbers[::2], numbers[1::2], strict=True))
 

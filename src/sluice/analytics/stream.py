@@ -81,8 +81,10 @@ class StreamAnalytics:
         crossings: list[Crossing] = []
         done: set[int] = set()
         for seen, place, found in zip(objects, places, findings, strict=True):
-            # A second object with the id, such as a part of the first, must not tear the track to and fro.
-            track = None if seen.id is None or seen.id in done else self._follow(seen.id, place)
+            # A second object with the id, such as a part of the first, must not tear the track to and fro; nor must a
+            # box that is nowhere.
+            follows = seen.id is not None and seen.id not in done and all(map(math.isfinite, place))
+            track = self._follow(seen.id, place) if seen.id is not None and follows else None
             self._find_regions(seen, place, found, track, time)
             if track is not None and seen.id is not None:
                 done.add(seen.id)

@@ -56,6 +56,7 @@ class Spool:
         self._capacity = capacity
         self._lock = threading.Lock()
         self._in_flight = 0
+        self._done = 0  # messages up to this number are acknowledged, but may still be in the file
         try:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,8 +89,7 @@ class Spool:
         run("INSERT INTO origin SELECT ? WHERE NOT EXISTS (SELECT 1 FROM origin)", (uuid.uuid4().hex,))
         run("COMMIT")
         self.origin: str = run("SELECT name FROM origin").fetchone()[0]
-        count, size = run("SELECT COUNT(*), COALESCE(SUM(LENGTH(payload)), 0) FROM message").fetchone()
-        self._count, self._size = int(count), int(size + count * _OVERHEAD)
+        self._count, self._size = self._sum("true", ())
         self._peak = self._size
 
     def __len__(self) -> int:
@@ -123,7 +123,10 @@ class Spool:
         with self._lock:
             found: list[tuple[int, bytes]] = []
             size = 0
-            for number, payload in self._db.execute("SELECT id, payload FROM message ORDER BY id LIMIT ?", (most,)):
+            rows = self._db.execute(
+                "SELECT id, payload FROM message WHERE id > ? ORDER BY id LIMIT ?", (self._done, most)
+            )
+            for number, payload in rows:
                 size += len(payload)
                 if found and size > most_bytes:
                     break
@@ -131,33 +134,51 @@ class Spool:
             self._in_flight = found[-1][0] if found else 0
             return found
 
-    def remove(self, upto: int) -> None:
-        """Remove the messages with numbers up to this one; none is in flight any more."""
+    def remove(self, upto: int) -> bool:
+        """Remove the messages with numbers up to this one; none is in flight any more.
+
+        Returns:
+            Whether they have left the file. A full disk has no room for the journal of that: then they do not come
+            again from here, but another process would find them, and the next call tries it again.
+        """
         with self._lock:
             self._in_flight = 0
-            self._delete("id <= ?", (upto,))
-            if not self._count and self._peak > _WORTH_GIVING_BACK:
-                # As a script, since execute() would take one step, which gives one page back.
-                self._db.executescript("PRAGMA incremental_vacuum")
-                self._peak = 0
+            count, size = self._sum("id > ? AND id <= ?", (self._done, upto))
+            self._done = max(self._done, upto)
+            self._count -= count
+            self._size -= size
+            try:
+                with self._db:
+                    self._db.execute("BEGIN")
+                    self._db.execute("DELETE FROM message WHERE id <= ?", (self._done,))
+                if not self._count and self._peak > _WORTH_GIVING_BACK:
+                    # As a script, since execute() would take one step, which gives one page back.
+                    self._db.executescript("PRAGMA incremental_vacuum")
+                    self._peak = 0
+            except sqlite3.OperationalError:
+                return False
+            return True
 
     def set_aside(self, number: int, payload: bytes, reason: str) -> bool:
         """Keep a message that the broker will never take, in the table ``refused``; the oldest there make room.
 
         Returns:
-            Whether it is kept: not in memory, and not one that is larger than the room there.
+            Whether it is kept: not in memory, nor on a full disk, and not one that is larger than the room there.
         """
         room = self._capacity // _SHARE_OF_REFUSED
         if self.path is None or len(payload) > room:
             return False
-        with self._lock, self._db:
-            self._db.execute("BEGIN")
-            self._db.execute("INSERT OR REPLACE INTO refused VALUES (?, ?, ?)", (number, reason, payload))
-            self._db.execute(
-                "DELETE FROM refused WHERE id IN (SELECT id FROM (SELECT id, SUM(LENGTH(payload)) OVER "
-                "(ORDER BY id DESC) AS size FROM refused) WHERE size > ?)",
-                (room,),
-            )
+        try:
+            with self._lock, self._db:
+                self._db.execute("BEGIN")
+                self._db.execute("INSERT OR REPLACE INTO refused VALUES (?, ?, ?)", (number, reason, payload))
+                self._db.execute(
+                    "DELETE FROM refused WHERE id IN (SELECT id FROM (SELECT id, SUM(LENGTH(payload)) OVER "
+                    "(ORDER BY id DESC) AS size FROM refused) WHERE size > ?)",
+                    (room,),
+                )
+        except sqlite3.OperationalError:
+            return False
         return True
 
     def land(self) -> None:
@@ -169,16 +190,14 @@ class Spool:
         """Give up the oldest messages that are not in flight until this one fits in; return how many."""
         with self._lock:
             needed = len(message) + _OVERHEAD - (self._capacity - self._size)
-            last, freed = 0, 0
-            rows = self._db.execute(
-                "SELECT id, LENGTH(payload) FROM message WHERE id > ? ORDER BY id", (self._in_flight,)
-            )
+            last, freed, first = 0, 0, max(self._in_flight, self._done)
+            rows = self._db.execute("SELECT id, LENGTH(payload) FROM message WHERE id > ? ORDER BY id", (first,))
             for number, length in rows:
                 if freed >= needed:
                     break
                 last, freed = number, freed + length + _OVERHEAD
             rows.close()
-            return self._delete("id > ? AND id <= ?", (self._in_flight, last)) if last else 0
+            return self._delete("id > ? AND id <= ?", (first, last)) if last else 0
 
     def close(self) -> None:
         """Close the file, for other processes to open."""
@@ -188,11 +207,16 @@ class Spool:
     def _delete(self, which: str, values: tuple[int, ...]) -> int:
         with self._db:
             self._db.execute("BEGIN")
-            # LENGTH of a blob reads its header only.
-            count, size = self._db.execute(
-                f"SELECT COUNT(*), COALESCE(SUM(LENGTH(payload)), 0) FROM message WHERE {which}", values
-            ).fetchone()
+            count, size = self._sum(which, values)
             self._db.execute(f"DELETE FROM message WHERE {which}", values)
         self._count -= count
-        self._size -= size + count * _OVERHEAD
-        return int(count)
+        self._size -= size
+        return count
+
+    def _sum(self, which: str, values: tuple[int, ...]) -> tuple[int, int]:
+        """Return how many messages there are of some, and the bytes counted for them."""
+        # LENGTH of a blob reads its header only.
+        count, size = self._db.execute(
+            f"SELECT COUNT(*), COALESCE(SUM(LENGTH(payload)), 0) FROM message WHERE {which}", values
+        ).fetchone()
+        return int(count), int(size + count * _OVERHEAD)

@@ -17,20 +17,24 @@ class Recording:
     """The frames of a file, kept in memory as they stand in it, so that the stream never waits for the disk."""
 
     def __init__(self, path: str | Path) -> None:
-        """Read the file.
+        """Read the file. A last line that is cut off, by the end of a recorder that was killed, is left out.
 
         Raises:
             ConfigurationError: it cannot be read, or is none of ours, with the line.
         """
         self._path = Path(path)
         self._lines: dict[tuple[int, int], bytes] = {}
+        self.cut = False
+        """Whether the file ends in the middle of a line."""
         if self._path.exists() and not self._path.is_file():
             raise ConfigurationError(f"the recording {self._path} is a folder, device or pipe, not a file")
         try:
             with self._path.open("rb") as lines:
                 self._check_head(lines.readline())
                 for number, line in enumerate(lines, 2):
-                    self._add(number, line)
+                    self.cut = not line.endswith(b"\n")
+                    if not self.cut:
+                        self._add(number, line)
         except OSError as error:
             raise ConfigurationError(f"the recording cannot be read: {error}") from error
 

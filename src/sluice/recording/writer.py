@@ -32,7 +32,7 @@ class RecordingWriter:
             raise ConfigurationError(f"the recording cannot be written: {error}") from error
         self.dropped = 0
         self.written = 0
-        self._error: OSError | None = None
+        self._error: Exception | None = None
         self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue(limit)
         self._thread = threading.Thread(target=self._run, name="sluice-recording", daemon=True)
         self._thread.start()
@@ -70,7 +70,7 @@ class RecordingWriter:
                     self.written += 1
                     if self._queue.empty():
                         self._file.flush()
-        except OSError as error:
+        except Exception as error:  # whatever it is, `close` must not wait for a queue that nobody empties
             self._error = error
             while self._queue.get() is not None:
                 self.dropped += 1

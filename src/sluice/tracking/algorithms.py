@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -173,7 +174,10 @@ def _convert(what: str, text: str, default: bool | int | float | str) -> bool | 
     if isinstance(default, str):
         return text
     try:
-        return type(default)(text)
-    except ValueError:
+        value = type(default)(text)
+        if not math.isfinite(value):
+            raise ValueError(text)
+        return value
+    except (ValueError, OverflowError):
         kind = "a whole number" if isinstance(default, int) else "a number"
         raise ConfigurationError(f"{what} is {text!r}; {kind} such as {default} would be right") from None

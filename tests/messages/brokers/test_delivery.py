@@ -426,3 +426,21 @@ def test_a_spool_that_cannot_be_read_any_more_is_named(deliver, tmp_path, monkey
     delivery = deliver(Fake(), tmp_path / "s.db")
     wait_for(lambda: delivery.problems)
     assert delivery.problems[0].startswith(f"the spool '{tmp_path / 's.db'}' cannot be read: database disk image is")
+
+
+def test_a_disk_that_becomes_full_sends_nothing_again_and_again(deliver, tmp_path):
+    """Each message is sent once, and the user is told why the file keeps them."""
+    from messages.test_message_spool import FullDisk
+
+    fake = Fake(away=True)
+    delivery = deliver(fake, tmp_path / "spool.db")
+    delivery.write(some(*range(300)))
+    spool = delivery._spool
+    spool._db = FullDisk(spool._db)
+    fake.away = False
+    delivery.flush()
+    assert fake.payloads == some(*range(300))
+    assert (delivery.counters.acknowledged, delivery.counters.spooled) == (300, 0)
+    (told,) = [text for text in delivery.problems if text.startswith("refused: ")]
+    assert "the disk takes no change of the spool" in told
+    assert "the next run sends them again" in told

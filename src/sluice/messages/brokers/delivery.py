@@ -56,7 +56,8 @@ class Delivery:
     """A `Sink` whose messages reach a broker at least once and in order.
 
     ``on_away(text)`` is called on the client's thread when the broker cannot be reached or stops to answer, once until
-    it works again; ``on_refused(text)`` when messages that the broker will never take are set aside;
+    it works again; ``on_refused(text)`` when messages that the broker will never take are set aside, or the disk is so
+    full that acknowledged ones cannot be removed;
     ``on_wait(text)`` when `flush` waits for a broker that is there, for longer than a second. All without a lock held.
     """
 
@@ -95,6 +96,7 @@ class Delivery:
         self._patience_away = patience if patience_away is None else min(patience, patience_away)
         self._on_away = on_away
         self._on_wait = on_wait
+        self._on_refused = on_refused
         self._refusals = Refusals(spool, on_refused)
         self._suspicion = Suspicion()
         self._id_in_payload = id_in_payload
@@ -107,6 +109,7 @@ class Delivery:
         self._stopping = False
         self._leave_by = float("inf")
         self._last_problem = ""
+        self._told_kept = False
         self._thread = threading.Thread(target=self._run, name="sluice-broker", daemon=True)
         self._thread.start()
 
@@ -312,11 +315,17 @@ class Delivery:
             if answer is not None
         ]
         texts = self._refusals.set_aside(refused)
-        self._spool.remove(batch[len(answers) - 1][0])
+        removed = self._spool.remove(batch[len(answers) - 1][0])
         self._count(acknowledged=len(answers) - len(refused), failed=len(refused))
         with self._changed:
             self._last_problem = ""
         self._refusals.tell(texts)
+        if not removed and not self._told_kept:
+            self._on_refused(
+                f"the disk takes no change of the spool {str(self._spool.path)!r}, as when it is full: messages that "
+                "are acknowledged stay in it; if they still do at the stop, the next run sends them again"
+            )
+        self._told_kept = not removed
 
     def _id(self, number: int) -> str:
         return f"{self._spool.origin}-{number}"
