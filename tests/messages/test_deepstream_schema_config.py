@@ -135,4 +135,27 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
 
 def test_tables_can_be_forbidden(written):
     with pytest.raises(ConfigurationError, match="payload-type 0 only"):
-        read_configuration(written("c.csv", "head\n"), csv=False)
+        read_configuration(written("c.csv", "head\n"), table=False)
+
+
+def test_files_that_windows_has_saved(tmp_path):
+    for name, text in {
+        "c.txt": "[sensor0]\nenable=1\nid=CAM\n",
+        "c.yml": "sensor0:\n  enable: 1\n  id: CAM\n",
+        "c.csv": "head\n0,CAM,a,b,c,d,e\n",
+    }.items():
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+        assert read_configuration(tmp_path / name).sensors[0].id == "CAM"
+
+
+def test_a_table_with_empty_lines_and_quotes(written):
+    found = read_configuration(written("c.csv", 'head\n\n0,CAM_0,"Door, north",x,L1,E1,s1\n\n1,CAM_1,b,x,L2,E2,s2\n\n'))
+    assert [found.sensors[number].description for number in (0, 1)] == ["Door, north", "b"]
+    assert found.places[0].sub_fields == ("L1", "E1", "s1")
+    assert found.warnings == []
+
+
+def test_a_table_without_a_heading_is_told(written):
+    found = read_configuration(written("c.csv", "0,CAM_0,Door,x,L1,E1,s1\n"))
+    assert found.sensors == {}
+    assert "has no row below its first line, which is the heading" in found.warnings[0]

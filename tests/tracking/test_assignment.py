@@ -80,3 +80,29 @@ def test_a_crowd_of_thousands_in_one_stream_takes_bounded_memory():
     assert (best.rows == best.columns).all()
     assert len(best.rows) == 4000
     assert peak < 100_000_000, "the whole matrix of 16 million pairs would take several times as much"
+
+
+def test_a_crowd_has_the_pairs_of_all_its_boxes_in_the_same_order(monkeypatch):
+    random = np.random.default_rng(5)
+    (a, a_groups), (b, b_groups) = streams(random, 3, 300, spread=2000)
+    a[3], b[4], b[5] = [-1e5, 0, 1e5, 900], [-np.inf, 0, np.inf, 900], [np.nan] * 4
+    with np.errstate(invalid="ignore"):
+        expected = overlaps(a, a_groups, b, b_groups)
+        monkeypatch.setattr(assignment, "_CHUNK", 50)
+        found = overlaps(a, a_groups, b, b_groups)
+    for name in ("rows", "columns", "values"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert len(found.rows) > 20
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_solver_for_crowds_finds_the_assignment_of_the_dense_one(monkeypatch, seed):
+    random = np.random.default_rng(seed)
+    (a, a_groups), (b, b_groups) = streams(random, 3, 60)
+    pairs = overlaps(a, a_groups, b, b_groups)
+    expected = assign(pairs, len(a), len(b))
+    monkeypatch.setattr(assignment, "_LARGEST_MATRIX", 20)
+    found = assign(pairs, len(a), len(b))
+    both = [set(zip(one.rows.tolist(), one.columns.tolist(), strict=True)) for one in (expected, found)]
+    assert both[0] == both[1]
+    assert len(both[0]) > 10

@@ -90,7 +90,8 @@ class SluiceMetaFile(InPlaceElement):
         provider.provider()
         recording = Recording(self.replay_from) if self.replay_from else None
         if recording is not None and recording.cut:
-            self.warn(f"{self.replay_from} was cut off in its last line; its {len(recording)} whole frames are replayed")
+            frames = len(recording)
+            self.warn(f"{self.replay_from} was cut off in its last line; its {frames} whole frames are replayed")
         writer = RecordingWriter(self.record_to, self.max_queued) if self.record_to else None
         self._counters = Counters()
         self._file = MetaFile(writer, recording, self._counters, skips=self.on_mismatch == "skip", warn=self._warn)

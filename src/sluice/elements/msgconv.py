@@ -119,7 +119,7 @@ class SluiceMsgConv(InPlaceElement):
         if not values["config"]:
             return None
         # A table is not for those schemas of DeepStream's that nvmsgconv refuses it for.
-        configuration = read_configuration(values["config"], csv=values["payload-type"] in (PayloadType.FULL, SLUICE))
+        configuration = read_configuration(values["config"], table=values["payload-type"] in (PayloadType.FULL, SLUICE))
         if configuration.warnings and values["strict-config"]:
             raise ConfigurationError("; ".join(configuration.warnings))
         for text in configuration.warnings:

@@ -6,6 +6,7 @@ own parser. A group such as ``[sensor0]`` counts only with ``enable=1``; its num
 
 from __future__ import annotations
 
+import csv
 import difflib
 import math
 import re
@@ -105,12 +106,12 @@ class Configuration:
         return tables[kind]
 
 
-def read_configuration(path: str | Path, *, csv: bool = True) -> Configuration:
+def read_configuration(path: str | Path, *, table: bool = True) -> Configuration:
     """Read a configuration file.
 
     Args:
         path: the file.
-        csv: whether a table is allowed; nvmsgconv takes one for payload-type 0 only.
+        table: whether a CSV table is allowed; nvmsgconv takes one for payload-type 0 only.
 
     Raises:
         ConfigurationError: it cannot be read, is not written as its ending says, has a number twice or a value that is
@@ -120,13 +121,13 @@ def read_configuration(path: str | Path, *, csv: bool = True) -> Configuration:
     if path.exists() and not path.is_file():
         raise ConfigurationError(f"config {str(path)!r} cannot be read: it is a folder, device or pipe, not a file")
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise ConfigurationError(f"config {str(path)!r} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"config {str(path)!r} is no UTF-8 text: {error}") from error
     if path.name.endswith(".csv"):
-        if not csv:
+        if not table:
             raise ConfigurationError(
                 f"config {str(path)!r} is a CSV table, which is for payload-type 0 only; "
                 "for this payload-type write a key file or YAML"
@@ -240,11 +241,14 @@ def _read_table(path: Path, text: str) -> Configuration:
     Columns 1 and 2 are the sensor's id and description, 4 to 6 the place's sub fields; the rest is constant.
     """
     configuration = Configuration()
-    for number, line in enumerate(text.splitlines()[1:]):
-        columns = [column.strip() for column in line.split(",")]
+    rows = [(place, line) for place, line in enumerate(text.splitlines(), 1) if line.strip()][1:]
+    if not rows:
+        configuration.warnings.append(f"config {str(path)!r} has no row below its first line, which is the heading")
+    for number, (place, line) in enumerate(rows):
+        columns = [column.strip() for column in next(csv.reader([line]))]
         if len(columns) < _CSV_COLUMNS:
             raise ConfigurationError(
-                f"config {str(path)!r}, line {number + 2}: {len(columns)} columns; a row has {_CSV_COLUMNS}: "
+                f"config {str(path)!r}, line {place}: {len(columns)} columns; a row has {_CSV_COLUMNS}: "
                 "number, sensor id, description, unused, and three fields of the place"
             )
         configuration.sensors[number] = Sensor(columns[1], "Camera", columns[2])

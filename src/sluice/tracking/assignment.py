@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sluice.tracking.solver import connected_components, linear_sum_assignment
+from sluice.tracking.solver import connected_components, linear_sum_assignment, sparse_assignment
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -23,6 +23,9 @@ Groups = npt.NDArray[np.int32]
 
 # Pairs looked at in one go: bounds the memory in a crowd (about 100 bytes per pair).
 _CHUNK = 1 << 18
+_FARTHEST = 1e7  # pixels
+# Cells of a matrix up to which a dense solver is the faster one.
+_LARGEST_MATRIX = 1 << 20
 # Beyond this the rest is mostly cycles, which only scipy resolves.
 _ROUNDS = 4
 
@@ -51,16 +54,20 @@ def same_group(a: Groups, b: Groups) -> Iterator[tuple[Indices, Indices]]:
     groups = 1 + max(a.max(initial=-1), b.max(initial=-1))
     counts = np.bincount(b, minlength=groups)
     begins = np.cumsum(counts) - counts
-    partners = counts[a]
+    for rows, places in _pieces(counts[a]):
+        yield rows, order[places + begins[a[rows]]]
+
+
+def _pieces(partners: Indices) -> Iterator[tuple[Indices, Indices]]:
+    """Yield row and number of each of so many partners of each row, in pieces of bounded size."""
     ends = np.cumsum(partners)
     first = 0
-    while first < len(a):
+    while first < len(partners):
         done = ends[first - 1] if first else 0
         last = max(first + 1, int(np.searchsorted(ends, done + _CHUNK, side="right")))
         number = partners[first:last]
         rows = np.repeat(np.arange(first, last), number)
-        places = np.arange(len(rows)) - np.repeat(ends[first:last] - number - done, number)
-        yield rows, order[places + np.repeat(begins[a[first:last]], number)]
+        yield rows, np.arange(len(rows)) - np.repeat(ends[first:last] - number - done, number)
         first = last
 
 
@@ -73,13 +80,37 @@ def overlaps(a: Floats, a_groups: Groups, b: Floats, b_groups: Groups) -> Pairs:
         b: float64 [B, 4].
         b_groups: int32 [B].
     """
-    found = [_overlapping(a, b, rows, columns) for rows, columns in same_group(a_groups, b_groups)]
+    crowd = len(a) * len(b) > _CHUNK and int(np.bincount(b_groups)[a_groups[a_groups <= b_groups.max()]].sum()) > _CHUNK
+    candidates = _side_by_side(a, a_groups, b, b_groups) if crowd else same_group(a_groups, b_groups)
+    found = [_overlapping(a, b, rows, columns) for rows, columns in candidates]
     if not found:
         return Pairs(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, np.float32))
-    if len(found) == 1:
+    if len(found) == 1 and not crowd:
         return found[0]
-    parts = zip(*((part.rows, part.columns, part.values) for part in found), strict=True)
-    return Pairs(*map(np.concatenate, parts))
+    rows, columns, values = map(
+        np.concatenate, zip(*((part.rows, part.columns, part.values) for part in found), strict=True)
+    )
+    order = np.lexsort((columns, rows)) if crowd else slice(None)
+    return Pairs(rows[order], columns[order], values[order])
+
+
+def _side_by_side(a: Floats, a_groups: Groups, b: Floats, b_groups: Groups) -> Iterator[tuple[Indices, Indices]]:
+    """Yield what `same_group` does, without most of the pairs of boxes that have no column of pixels in common.
+
+    In a crowd of thousands hardly any pair has one: their places from left to right say so before they are compared.
+    """
+    lefts, rights = (np.nan_to_num(side.clip(-_FARTHEST, _FARTHEST)) for side in (a[:, 0], a[:, 2]))
+    begins = np.nan_to_num(b[:, 0].clip(-_FARTHEST, _FARTHEST))
+    widest = np.zeros(1 + max(a_groups.max(initial=0), b_groups.max(initial=0)))
+    np.maximum.at(widest, b_groups, np.nan_to_num(b[:, 2].clip(-_FARTHEST, _FARTHEST)) - begins)
+    # One behind the other, so that places in different groups are farther apart than anything in one of them.
+    keys = begins + b_groups * (8 * _FARTHEST)
+    order = np.argsort(keys, kind="stable")
+    keys, origin = keys[order], a_groups * (8 * _FARTHEST)
+    first = np.searchsorted(keys, lefts - widest[a_groups] + origin - 1.0)
+    number = np.maximum(np.searchsorted(keys, rights + origin + 1.0) - first, 0)
+    for some, places in _pieces(number):
+        yield some, order[places + first[some]]
 
 
 def _overlapping(a: Floats, b: Floats, rows: Indices, columns: Indices) -> Pairs:
@@ -163,6 +194,14 @@ def _solve(rows: Indices, columns: Indices, values: Floats, n_rows: int, n_colum
     number, component = connected_components(a, b + row_nodes, size)
     heights, row_place = _places(component[:row_nodes], number)
     widths, column_place = _places(component[row_nodes:], number)
+    large = (heights * widths > _LARGEST_MATRIX)[component[a]]
+    if large.any():
+        parts = [
+            part[solve_part(rows[part], columns[part], values[part], n_rows, n_columns)]
+            for part, solve_part in ((np.flatnonzero(large), _solve_sparse), (np.flatnonzero(~large), _solve))
+            if len(part)
+        ]
+        return np.concatenate(parts)
     # The matrices of all components behind one another, each with the pair that a cell stands for.
     begins = np.cumsum(heights * widths) - heights * widths
     of_pair = component[a]
@@ -177,6 +216,25 @@ def _solve(rows: Indices, columns: Indices, values: Floats, n_rows: int, n_colum
         chosen.append(first + picked_rows * width + picked_columns)
     picked: Indices = pair[np.concatenate(chosen)]
     return picked[picked >= 0]
+
+
+def _solve_sparse(rows: Indices, columns: Indices, values: Floats, n_rows: int, n_columns: int) -> Indices:
+    """Return the pairs of the best assignment, by a solver that knows only the pairs, for a crowd."""
+    row_nodes, a = _numbered(rows, n_rows)
+    column_nodes, b = _numbered(columns, n_columns)
+    # It assigns every row; one that is better left alone gets a column of its own. Nothing is worth 0 to it.
+    alone = np.arange(row_nodes)
+    picked_rows, picked_columns = sparse_assignment()(
+        np.concatenate([values, np.zeros(row_nodes)]) + 1.0,
+        (np.concatenate([a, alone]), np.concatenate([b, alone + column_nodes])),
+        (row_nodes, column_nodes + row_nodes),
+    )
+    chosen = picked_columns < column_nodes
+    keys = a * column_nodes + b
+    order = np.argsort(keys)
+    wanted = picked_rows[chosen] * column_nodes + picked_columns[chosen]
+    found: Indices = order[np.searchsorted(keys[order], wanted)]
+    return found
 
 
 def _numbered(keys: Indices, count: int) -> tuple[int, Indices]:

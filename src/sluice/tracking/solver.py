@@ -58,3 +58,17 @@ def connected_components(a: Indices, b: Indices, size: int) -> tuple[int, Indice
         if np.array_equal(part, before):
             first, number = np.unique(part, return_inverse=True)
             return len(first), number.astype(np.intp)
+
+
+def sparse_assignment() -> Callable[..., Any]:
+    """Return a function of worths, their rows and columns, and a shape, that returns the best full assignment.
+
+    It is ``scipy.sparse.csgraph.min_weight_full_bipartite_matching``, with all of ``scipy.sparse``: for crowds only.
+    """
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+
+    def solve(worths: Any, places: Any, shape: tuple[int, int]) -> Any:
+        return min_weight_full_bipartite_matching(csr_matrix((worths, places), shape=shape), maximize=True)
+
+    return solve
