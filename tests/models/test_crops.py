@@ -1,5 +1,7 @@
 """Parts of pictures: which pixels they are, and results of parts as results of the picture."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,20 @@ def test_the_pixels_of_a_box_are_those_that_nvinfer_takes(box, expected):
 @pytest.mark.parametrize("box", [(0, 0, 1.5, 9), (99, 0, 9, 9), (120, 0, 9, 9), (0, -9, 9, 9), (5, 5, 0, 9)])
 def test_a_box_without_pixels_has_none(box):
     assert region_of(box, SIZE) is None
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", range(4))
+def test_a_box_that_is_no_box_has_no_pixels_or_some_of_the_surface(bad, place):
+    box = [8.0, 8.0, 20.0, 20.0]
+    box[place] = bad
+    region = region_of(box, SIZE)
+    if bad is math.inf and place > 1:
+        assert region is not None
+        assert region.left + region.width <= SIZE[0]
+        assert region.top + region.height <= SIZE[1]
+    else:
+        assert region is None
 
 
 def test_every_box_has_even_pixels_inside_the_surface():

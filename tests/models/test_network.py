@@ -24,6 +24,7 @@ from sluice.models.inspection import inspect_model
 from sluice.models.labels import COCO_80, read_labels
 from sluice.models.letterbox import Letterbox
 from sluice.models.network import NetworkModel
+from sluice.models.nvinfer.labels import read_label_lines
 from sluice.models.preprocess import INTERPOLATION, shrink
 
 #: The models with the threshold that the recorded boxes were made with.
@@ -233,6 +234,16 @@ def test_label_files(tmp_path):
         read_labels(path)
     with pytest.raises(ModelError, match="cannot read the label file"):
         read_labels(tmp_path / "none.txt")
+    with pytest.raises(ModelError, match="cannot read the label file"):
+        read_labels(tmp_path)
+
+
+@pytest.mark.parametrize("read", [read_labels, read_label_lines])
+def test_a_label_file_that_never_ends_is_not_read(tmp_path, read):
+    os.mkfifo(tmp_path / "pipe")
+    for endless in ("/dev/zero", tmp_path / "pipe"):
+        with pytest.raises(ModelError, match="a pipe or a device"):
+            read(endless)
 
 
 def test_labels_as_a_text_longer_than_any_file_name():

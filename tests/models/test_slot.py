@@ -11,8 +11,11 @@ import pytest
 from sluice.errors import ConfigurationError, ModelError
 from sluice.models import slot as slots
 from sluice.models.instance import ModelDefinition
-from sluice.models.slot import NO_MODEL, ModelSlot, acquire, release
+from sluice.models.sharing import acquire, release
+from sluice.models.slot import NO_MODEL, ModelSlot
 from sluice.models.swap import SwapRequest, SwapStatus, status_of
+
+WAIT = 60  # seconds, on a machine that has much other work
 
 
 class Frames:
@@ -61,7 +64,7 @@ class Made:
         self.shop.diary.append(step)
         self.shop.threads.setdefault(self.name, set()).add(threading.get_ident())
         if step in self.shop.gates:
-            assert self.shop.gates[step].wait(10)
+            assert self.shop.gates[step].wait(WAIT)
         if step in self.shop.faults:
             raise self.shop.faults[step]
 
@@ -91,12 +94,12 @@ class Ear:
         self._heard.release()
 
     def next(self):
-        assert self._heard.acquire(timeout=10), "no report"
+        assert self._heard.acquire(timeout=WAIT), "no report"
         return self.reports[-1]
 
 
 def wait_for(condition) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + WAIT
     while not condition():
         assert time.monotonic() < end, "it never came to that"
         time.sleep(0.002)
@@ -337,6 +340,23 @@ def test_a_function_may_replace_itself():
     lend(slot, 1)
     assert reported.next().status == SwapStatus.SUCCESS
     release(slot, reported)
+
+
+def test_a_swap_for_which_there_is_no_thread_is_refused_and_the_next_one_begins(shop, slot, ear, monkeypatch):
+    def start(_thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        report = slot.swap(request("b"))
+    assert (report.status, report.reason) == (
+        SwapStatus.UNKNOWN,
+        "no thread could be started for the change: can't start new thread",
+    )
+    assert infer(slot, 1) == ["a 1"]
+    assert slot.swap(request("c")) is None
+    lend(slot, 2)
+    assert ear.next().status == SwapStatus.SUCCESS
 
 
 def test_a_second_swap_is_refused_while_one_is_in_progress(shop, slot, ear):

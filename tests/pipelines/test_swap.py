@@ -211,6 +211,64 @@ def test_a_model_that_fails_leaves_the_old_one_running(model, status, why, polic
         assert stream.message(Gst.MessageType.ERROR, 0) is None
 
 
+def broken_files(folder: Path, network: bytes) -> list[str]:
+    """What somebody may set by mistake: nothing there, half a network, other things under a network's name."""
+    contents = {
+        "empty.onnx": b"",
+        "half.onnx": network[: len(network) // 2],
+        "text.onnx": b"404: Not Found\n" * 50,
+        "empty.py": b"",
+        "syntax.py": b"class Model:\n    def infer(self, frames:\n",
+        "raises.py": b"raise OSError('no card')\n",
+        "config.txt": b"[property]\nonnx-file=half.onnx\nnum-detected-classes=1\ncluster-mode=2\n",
+        "broken.yml": b"property: [\n",
+    }
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    (folder / "folder.onnx").mkdir()
+    return [*(str(folder / name) for name in (*contents, "folder.onnx", "missing.onnx"))]
+
+
+@pytest.mark.timeout(300)
+def test_fifty_broken_files_under_load(data, tmp_path):
+    network = (data / "models/nanodet_m_320.onnx").read_bytes()
+    with Stream(f"model={MODEL}") as stream:
+        for path in broken_files(tmp_path, network) * 5:
+            name = "config-file-path" if path.endswith((".txt", ".yml")) else "model"
+            stream.set(path, name=name)
+            status, said = stream.updated()
+            assert status != 0
+            assert said == path
+        assert stream.swap(MODEL) == (0, MODEL)
+        stream.flows()
+        stream.end()
+        assert stream.seen() == [0, 1]
+
+
+def test_changes_asked_for_by_several_threads_at_once(tmp_path):
+    """Each is answered once, and one at a time is carried out."""
+    asked = [MODEL, str(tmp_path / "missing.onnx")] * 10
+    with Stream(f"model={MODEL}") as stream:
+        start = threading.Barrier(4)
+
+        def ask(models: list[str]) -> None:
+            start.wait()
+            for model in models:
+                stream.set(model)
+
+        threads = [threading.Thread(target=ask, args=(asked[i::4],)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT)
+        answers = [stream.updated() for _ in asked]
+        assert Counter(path for _, path in answers) == Counter(asked)
+        assert stream.swap(MODEL) == (0, MODEL)
+        assert stream.updates.empty()
+        stream.end()
+        assert stream.seen()[-1] == sum(status == 0 for status, _ in answers) + 1
+
+
 def test_the_bus_hears_of_every_change():
     with Stream(f"model={MODEL}") as stream:
         stream.swap("swap_models:Wordy")

@@ -303,8 +303,6 @@ class SluiceInfer(PromptedElement):
 
     def _write(self, result: "Results") -> None:
         """Write what the model found into the metadata; raises what ends the stream."""
-        from sluice.elements.infer_calls import MOST_DETECTIONS
-
         settings = self._settings
         assert settings is not None
         if result.error is not None:
@@ -312,7 +310,7 @@ class SluiceInfer(PromptedElement):
                 raise result.error
             outcome = "passed on without detections" if result.lost else "inferred again frame by frame"
             self._warn_of_model_error(result.error, outcome)
-        cut = result.cut(MOST_DETECTIONS) if settings.max_detections is None else 0
+        cut = result.cut() if settings.max_detections is None else 0
         objects = result.attach(settings.unique_id)
         self._tell_once(result.remarks)
         frames = len(result.batch.metas)

@@ -20,16 +20,13 @@ from sluice.errors import ModelError, format_trace
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.instance import ModelDefinition, Unfinished
+from sluice.models.limits import within_limits
 from sluice.models.loading import load_model
 from sluice.models.model import Begun
 from sluice.models.raw_files import RawFiles
 
 #: Option of network models that has their raw outputs in the results.
 OUTPUTS_OPTION = ("output_tensor_meta", "true")
-
-#: Most detections of a frame that are attached where ``max-detections`` says nothing: what any element behind can draw
-#: or track within a frame's time is far less, and a model that gives more has most likely lost its threshold.
-MOST_DETECTIONS = 10_000
 
 
 def definition_of(settings: Settings) -> ModelDefinition:
@@ -121,17 +118,19 @@ class Results:
         """Number of frames without a result."""
         return self.found.count(None)
 
-    def cut(self, most: int) -> int:
-        """Leave the `most` best detections of each frame, and return how many that cost; a remark says so."""
+    def cut(self) -> int:
+        """Leave what `within_limits` does of each frame, and return how many detections that cost; a remark says so."""
         lost = 0
         for row, found in enumerate(self.found):
-            if found is not None and len(found) > most:
-                lost += len(found) - most
-                self.found[row] = found.filter(max_detections=most)
+            if found is None:
+                continue
+            kept, text = within_limits(found)
+            self.found[row] = kept
+            lost += len(found) - len(kept)
+            if text:
                 text = (
-                    f"the model gave {len(found)} detections for one frame; the {most} best are attached, and 'cut' in "
-                    "stats counts the others; right is a higher confidence-threshold, or max-detections for as many as "
-                    "you want"
+                    f"the model gave {text}, and 'cut' in stats counts the detections that are not; right is a higher "
+                    "confidence-threshold, or max-detections for as many as you want"
                 )
                 self.remarks.append(Remark("too many detections", text))
         return lost

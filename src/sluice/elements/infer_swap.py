@@ -39,7 +39,7 @@ class SwappingElement(DirectElement):
     def start_model(self, settings: Settings) -> None:
         """Load the model that the properties ask for, and report that it runs; raises what loading raises."""
         from sluice.elements.infer_calls import definition_of, open_model
-        from sluice.models.slot import acquire
+        from sluice.models.sharing import acquire
 
         self._slot = acquire(definition_of(settings), open_model, self._swap_ended, settings.instance_id)
         self._slot.wait_loaded()
@@ -55,7 +55,7 @@ class SwappingElement(DirectElement):
         with self._requests_lock:
             requests, self._requests = self._requests, []
         if slot is not None:
-            from sluice.models.slot import release
+            from sluice.models.sharing import release
 
             self.set_route(None)
             release(slot, self._swap_ended)

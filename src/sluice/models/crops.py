@@ -34,7 +34,7 @@ def region_of(box: Sequence[float], size: tuple[int, int]) -> Region | None:
     """
     left, top = max(box[0], 0.0), max(box[1], 0.0)
     right, bottom = min(box[0] + box[2], size[0]), min(box[1] + box[3], size[1])
-    if right <= left or bottom <= top:
+    if not (right > left and bottom > top):  # so written, a NaN of whoever made the box has no pixels either
         return None
     x, y, width, height = source_rectangle(left, top, right - left, bottom - top)
     # A corner that was rounded up must not push the part over the edge.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluice.errors import ModelError
-from sluice.models.network import Head, examine
+from sluice.models.head import Head, examine
 from sluice.models.nvinfer import is_configuration
 from sluice.models.nvinfer.inspection import ConfigInspection, inspect_config
 from sluice.runtimes import TensorInfo, choose_runtime, open_network

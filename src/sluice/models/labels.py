@@ -39,15 +39,31 @@ def read_labels(source: str | Path | Sequence[str] | None) -> tuple[str, ...] | 
         return tuple(str(label) for label in source)
     if isinstance(source, str) and any(mark in source for mark in ",;") and not is_file(source):
         return tuple(label.strip() for label in source.rstrip(",; ").replace(";", ",").split(","))
-    try:
-        text = Path(source).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ModelError(f"cannot read the label file {str(source)!r}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ModelError(f"the label file {str(source)!r} is not UTF-8 text: {error}") from error
-    lines = text.rstrip().splitlines()
+    lines = read_lines(source)
     if len(lines) == 1 and ";" in lines[0]:
         lines = lines[0].rstrip("; ").split(";")
     if not lines:
         raise ModelError(f"the label file {str(source)!r} is empty; right is one label a line")
     return tuple(line.strip() for line in lines)
+
+
+def read_lines(path: str | Path, key: str = "") -> list[str]:
+    """The lines of a label file, without a byte order mark at its start and empty lines at its end.
+
+    Args:
+        path: the file.
+        key: what messages begin with: the name of the key that names the file.
+
+    Raises:
+        ModelError: there is no such file, it is a pipe or a device, or it is not UTF-8 text.
+    """
+    try:
+        if Path(path).exists() and not (is_file(path) or Path(path).is_dir()):  # reading might never end
+            raise ModelError(f"{key}cannot read the label file {str(path)!r}: it is a pipe or a device")
+        return Path(path).read_text(encoding="utf-8-sig").rstrip().splitlines()
+    except OSError as error:
+        raise ModelError(f"{key}cannot read the label file {str(path)!r}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{key}the label file {str(path)!r} is not UTF-8 text: {error}") from error
+    except ValueError as error:  # a NUL in the name
+        raise ModelError(f"{key}cannot read the label file {str(path)!r}: {error}") from error

@@ -11,16 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.models.adapters import ADAPTERS, adapter_class, adapter_for, is_torch_module, makes_torch_module
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.labels import read_labels
-from sluice.models.model import AdaptedModel, as_model, check_options
+from sluice.models.model import AdaptedModel, as_model
 from sluice.models.network import NetworkModel
 from sluice.models.nvinfer import CONFIGURATIONS, is_configuration
+from sluice.models.options import check_options
 from sluice.runtimes import FILES, RUNTIMES, check_name, choose_runtime
 from sluice.runtimes.paths import is_file
 from sluice.runtimes.tensorrt_module import guard_tensorrt
@@ -86,14 +87,13 @@ def load_model(
     """
     text = str(spec)
     _check_thresholds(confidence, iou, max_detections)
+    asked = _Asked(text, labels, runtime, device, confidence, iou, max_detections, classes, options or {})
     if is_configuration(text):
         from sluice.models.nvinfer.model import NvinferModel
 
-        return _of_file(
-            NvinferModel, text, labels, runtime, device, confidence, iou, max_detections, classes, options or {}
-        )
+        return _of_file(NvinferModel, asked)
     if text not in MODELS and _is_network(text):
-        return _network(text, labels, runtime, device, confidence, iou, max_detections, classes, options or {})
+        return _network(asked)
     check_name(runtime, [*RUNTIMES, *ADAPTERS])  # of no use to Python code, but no reason to take any name
     guard_tensorrt()  # for what the model's own code imports
     found = find_python(MODELS[text].target if text in MODELS else text)
@@ -123,48 +123,41 @@ def load_model(
     )
 
 
-def _network(
-    path: str,
-    labels: str | Path | Sequence[str] | None,
-    runtime: str,
-    device: str,
-    confidence: float | None,
-    iou: float | None,
-    max_detections: int | None,
-    classes: Sequence[int | str] | None,
-    options: Mapping[str, Any],
-) -> AdaptedModel:
+class _Asked(NamedTuple):
+    """The arguments of `load_model` for a file."""
+
+    path: str
+    labels: str | Path | Sequence[str] | None
+    runtime: str
+    device: str
+    confidence: float | None
+    iou: float | None
+    max_detections: int | None
+    classes: Sequence[int | str] | None
+    options: Mapping[str, Any]
+
+
+def _network(asked: _Asked) -> AdaptedModel:
     """A network file, or one that another package runs."""
-    adapter = adapter_for(path, runtime)
+    adapter = adapter_for(asked.path, asked.runtime)
     if adapter is None:
-        choose_runtime(path, runtime)
-    target = NetworkModel if adapter is None else adapter_class(adapter)
-    return _of_file(target, path, labels, runtime, device, confidence, iou, max_detections, classes, options)
+        choose_runtime(asked.path, asked.runtime)
+    return _of_file(NetworkModel if adapter is None else adapter_class(adapter), asked)
 
 
-def _of_file(
-    target: Any,
-    path: str,
-    labels: str | Path | Sequence[str] | None,
-    runtime: str,
-    device: str,
-    confidence: float | None,
-    iou: float | None,
-    max_detections: int | None,
-    classes: Sequence[int | str] | None,
-    options: Mapping[str, Any],
-) -> AdaptedModel:
+def _of_file(target: Any, asked: _Asked) -> AdaptedModel:
     """A class for a kind of file; thresholds go to it, which saves work, and the rest filters what it finds."""
+    path = asked.path
     if not is_file(path):
         raise ModelError(f"there is no model file {path!r}{_nearest_file(Path(path))}")
-    thresholds = {"confidence": confidence, "iou": iou}
-    arguments = {"labels": labels, "runtime": runtime, "device": device, **thresholds}
-    taken = [name for name in options if name in {"path", *arguments}]
+    names = ("labels", "runtime", "device", "confidence", "iou")
+    arguments = {name: getattr(asked, name) for name in names}
+    taken = [name for name in asked.options if name in {"path", *names}]
     if taken:
         raise ModelError(f"{taken[0]!r} is no option of a network file; it has a parameter or property of its own")
     given = {name: value for name, value in arguments.items() if value is not None}
-    checked = check_options(target, {"path": path, **given, **options})
-    return as_model(target(**checked), name=path, max_detections=max_detections, classes=classes)
+    checked = check_options(target, {"path": path, **given, **asked.options})
+    return as_model(target(**checked), name=path, max_detections=asked.max_detections, classes=asked.classes)
 
 
 def _is_network(text: str) -> bool:

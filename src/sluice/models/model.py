@@ -1,23 +1,20 @@
-"""What a model is: any Python object or function that turns frames into detections; and the check of its results."""
+"""What a model is: any Python object or function that turns frames into detections."""
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import functools
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from sluice.errors import ModelError
-from sluice.models import conversions
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
+from sluice.models.options import check_options, name_of
 from sluice.models.prompting import Prompted
+from sluice.models.results import check_results
 from sluice.models.whole import check_text
-
-WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
 @runtime_checkable
@@ -83,7 +80,7 @@ class AdaptedModel(Prompted):
         classes: Sequence[int | str] | None = None,
     ) -> None:
         self.target = target
-        self.name = name or _name_of(target)
+        self.name = name or name_of(target)
         self.confidence = confidence
         self.iou = iou
         self.max_detections = max_detections
@@ -234,7 +231,7 @@ def as_model(
         target = candidate(**check_options(candidate, options or {}))
     elif options:
         raise ModelError(
-            f"options {sorted(options)} were given for {_name_of(candidate)}, which is no class: "
+            f"options {sorted(options)} were given for {name_of(candidate)}, which is no class: "
             "options are keyword arguments of a model class's constructor"
         )
     else:
@@ -276,113 +273,6 @@ def class_ids_of(classes: Sequence[int | str], labels: Sequence[str], name: str 
     return frozenset(found)
 
 
-def check_options(target: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Check keyword arguments against the signature of a class or function, and return them.
-
-    A text (options come from a command line or a property) is turned into the type of the parameter's default or
-    annotation where that is bool, int or float.
-
-    Raises:
-        ModelError: naming an argument that is unknown (with the known ones), missing, or of the wrong type.
-    """
-    try:
-        signature = inspect.signature(target)
-    except (TypeError, ValueError):  # a class written in C may not tell
-        return dict(options)
-    kinds = inspect.Parameter
-    takes = {
-        p.name: p for p in signature.parameters.values() if p.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
-    }
-    anything = any(p.kind is kinds.VAR_KEYWORD for p in signature.parameters.values())
-    unknown = [name for name in options if name not in takes]
-    if unknown and not anything:
-        near = difflib.get_close_matches(unknown[0], takes, 1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ModelError(
-            f"{_name_of(target)} has no option {unknown[0]!r}{hint}; its options are: {', '.join(takes) or 'none'}"
-        )
-    missing = [p.name for p in takes.values() if p.default is kinds.empty and p.name not in options]
-    if missing:
-        raise ModelError(f"{_name_of(target)} needs the option {missing[0]!r}; give it as a model option")
-    return {
-        name: _option_value(target, takes[name], value) if name in takes else value for name, value in options.items()
-    }
-
-
-def _option_value(target: Any, parameter: inspect.Parameter, value: Any) -> Any:
-    """A text as the parameter's bool, int or float, told by its annotation or its default; any other value as it is."""
-    if not isinstance(value, str):
-        return value
-    # Words, because an annotation may be a class or a text such as "int | None".
-    kinds = set(re.findall(r"\w+", str(parameter.annotation))) & {"str", "bool", "int", "float"}
-    kinds = kinds or {type(parameter.default).__name__}
-    if "str" in kinds:
-        return value
-    if "bool" in kinds:
-        wanted, known = "true or false", WORDS.get(value.lower())
-        if known is not None:
-            return known
-    elif kinds & {"int", "float"}:
-        kind = float if "float" in kinds else int
-        wanted = f"a number ({kind.__name__})"
-        with contextlib.suppress(ValueError):
-            return kind(value)
-    else:
-        return value
-    raise ModelError(f"option {parameter.name!r} of {_name_of(target)} is {value!r}; right is {wanted}")
-
-
-def check_results(results: Any, frames: Sequence[Frame], model: str = "the model") -> list[Detections]:
-    """Turn what a model returned into one validated `Detections` per frame.
-
-    Args:
-        results: what ``infer(frames)`` returned.
-        frames: the frames it was given.
-        model: the model's name for messages.
-
-    Raises:
-        ModelError: saying what came, for which frame, and what would be right.
-    """
-    right = f"right is a list of {len(frames)} Detections, one per frame"
-    if isinstance(results, Detections) or not isinstance(results, (list, tuple)):
-        raise ModelError(f"{model} returned a {type(results).__name__}; {right}")
-    if len(results) != len(frames):
-        raise ModelError(f"{model} returned {len(results)} results for {len(frames)} frames; {right}")
-    return [_check_result(result, frame, model) for result, frame in zip(results, frames, strict=True)]
-
-
-def as_detections(result: Any) -> Detections:
-    """One frame's result as `Detections`: as it is, converted by its shape, or empty for None.
-
-    Raises:
-        ModelError: the result is of none of the known kinds.
-    """
-    if isinstance(result, Detections):
-        return result
-    if result is None:
-        return Detections.empty()
-    if conversions.is_torchvision(result):
-        return Detections.from_torchvision(result)
-    if conversions.is_ultralytics(result):
-        return Detections.from_ultralytics(result)
-    if conversions.is_supervision(result):
-        return Detections.from_supervision(result)
-    raise ModelError(
-        f"it is a {type(result).__name__}; right is Detections, a supervision.Detections, an Ultralytics Results, "
-        "a torchvision dict of boxes, scores and labels, or None"
-    )
-
-
-def _check_result(result: Any, frame: Frame, model: str) -> Detections:
-    if result is None:
-        return Detections.empty()
-    try:
-        return as_detections(result).validate((frame.width, frame.height))
-    except ModelError as error:
-        where = f"frame {frame.number} of stream {frame.stream}"
-        raise ModelError(f"{model} returned a wrong result for {where}: {error}") from error
-
-
 def _check_call(function: Any) -> None:
     """Refuse what cannot be called with one argument, the frames."""
     if not callable(function):
@@ -390,10 +280,6 @@ def _check_call(function: Any) -> None:
     try:
         inspect.signature(function).bind([])
     except TypeError as error:
-        raise ModelError(f"{_name_of(function)} cannot be called with the list of frames: {error}") from error
+        raise ModelError(f"{name_of(function)} cannot be called with the list of frames: {error}") from error
     except ValueError:  # written in C, without a signature
         return
-
-
-def _name_of(thing: Any) -> str:
-    return str(getattr(thing, "__qualname__", type(thing).__qualname__))

@@ -68,6 +68,12 @@ class Preprocessing:
                 raise ConfigurationError(f"{name} is {getattr(self, name)!r}; right is one of {', '.join(right)}")
         if self.width < 1 or self.height < 1:
             raise ConfigurationError(f"the network's input is {self.width}x{self.height}; right is at least 1x1 pixels")
+        if not 0 <= self.pad <= 255:
+            raise ConfigurationError(f"pad is {self.pad}; right is a pixel value, 0 to 255")
+        if not np.isfinite((self.scale, *self.mean, *self.std)).all() or 0 in self.std:
+            raise ConfigurationError(
+                f"scale is {self.scale}, mean {self.mean} and std {self.std}; right are finite numbers, none of std 0"
+            )
         if self.dtype == "uint8" and not self.neutral:
             raise ConfigurationError("a uint8 input takes pixels as they are; right are scale 1, mean 0 and std 1")
 

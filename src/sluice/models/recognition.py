@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sluice.errors import ModelError
 from sluice.models.decoders import DECODERS, Recognition, candidates_of, recognise_all
-from sluice.models.decoders.base import Arrays
+from sluice.models.decoders.base import Arrays, no
 from sluice.models.labels import COCO_80
 from sluice.runtimes import NetworkInfo
 
@@ -28,8 +28,13 @@ def recognise(
     open_ = {name: verdict for name, verdict in verdicts.items() if verdict.fits or verdict.possible}
     if open_:
         outputs = probe()
+        empty = not all(array.size for array in outputs)
         for name, verdict in open_.items():
-            verdicts[name] = DECODERS[name].confirm(info, width, height, verdict, outputs)
+            decoder = DECODERS[name]
+            if empty and decoder.needs_nms:  # only what suppresses boxes itself may give none
+                verdicts[name] = no(f"a run gave nothing: {', '.join(str(list(array.shape)) for array in outputs)}")
+            else:
+                verdicts[name] = decoder.confirm(info, width, height, verdict, outputs)
     return _by_labels(verdicts, labels)
 
 

@@ -5,7 +5,7 @@ never on a streaming thread: it opens the new model on that model's own thread, 
 once with frames of the stream, and puts it in the old one's place. Calls queued before go to the old model, which then
 closes; calls after it go to the new one. Whatever goes wrong on the way leaves the old model where it is.
 
-Elements with the same ``model-instance-id`` share a slot: their calls queue in the order they came, and they swap
+Elements may share a slot, see `sluice.models.sharing`: their calls queue in the order they came, and they swap
 together.
 """
 
@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from sluice.contract.inflight import Route
-from sluice.errors import ConfigurationError, ModelError, format_trace
+from sluice.errors import ModelError, format_trace
 from sluice.models.instance import STOP_GRACE, ModelDefinition, ModelInstance, Unfinished
 from sluice.models.swap import Sample, SwapReport, SwapRequest, SwapStatus, clear_frames, status_of, text_of
 
@@ -55,7 +55,7 @@ class _Swap:
 
 
 class ModelSlot:
-    """A model that can be replaced while it is called. Use :func:`acquire` and :func:`release`.
+    """A model that can be replaced while it is called. Made by `sluice.models.sharing.acquire`.
 
     Attributes:
         route: what elements have their buffers announced on to the model that runs, in the order of `submit`'s calls.
@@ -141,7 +141,8 @@ class ModelSlot:
         Every listener of the slot is called with the report, on a thread of the swap's own, when it has ended.
 
         Returns:
-            None if the swap began; a report of the refusal, which no listener hears of, if another has not ended yet.
+            None if the swap began; a report of the refusal, which no listener hears of, if another has not ended yet or
+            it cannot begin.
         """
         swap = _Swap(request)
         with self._lock:
@@ -157,7 +158,12 @@ class ModelSlot:
             )
             return SwapReport(request, SwapStatus.UNKNOWN, reason)
         name = f"swap {request.path}"[:60]
-        threading.Thread(target=self._run, args=(swap,), name=name, daemon=True).start()
+        try:
+            threading.Thread(target=self._run, args=(swap,), name=name, daemon=True).start()
+        except RuntimeError as error:  # the process has all the threads it may have
+            with self._lock:
+                self._swap = None
+            return SwapReport(request, SwapStatus.UNKNOWN, f"no thread could be started for the change: {error}")
         return None
 
     def _run(self, swap: _Swap) -> None:
@@ -334,53 +340,3 @@ def _report_of(error: BaseException, swap: _Swap) -> SwapReport:
         return SwapReport(swap.request, status_of(error.why, tried=swap.tried), str(error), trace, lost=True)
     reason = f"{swap.doing} raised {text_of(error)}"
     return SwapReport(swap.request, status_of(error, tried=swap.tried), reason, trace)
-
-
-_shared: dict[str, ModelSlot] = {}
-_shared_lock = threading.Lock()
-
-
-def acquire(
-    definition: ModelDefinition,
-    open_model: Callable[[ModelDefinition], Any],
-    listener: Listener,
-    instance_id: str | None = None,
-) -> ModelSlot:
-    """Return a new slot, or the one of that id; never waits for loading.
-
-    Args:
-        definition: the model to load.
-        open_model: see :class:`~sluice.models.instance.ModelInstance`.
-        listener: hears how swaps end until :func:`release`.
-        instance_id: name under which elements share a slot; None or "" for one of one's own.
-
-    Raises:
-        ConfigurationError: the id is in use for a model that was defined differently.
-    """
-    with _shared_lock:
-        slot = _shared.get(instance_id or "")
-        if slot is None:
-            slot = ModelSlot(definition, open_model)
-        elif differences := definition.differences(slot.definition):
-            raise ConfigurationError(
-                f"model-instance-id {instance_id!r} is in use by an element with another definition: here "
-                f"{', '.join(differences)}; elements that share a model instance must agree, or use another id"
-            )
-        if instance_id:
-            _shared[instance_id] = slot
-        slot.add(listener)
-    return slot
-
-
-def release(slot: ModelSlot, listener: Listener, timeout: float = STOP_GRACE) -> bool:
-    """Give back a slot that :func:`acquire` returned with this listener; the last user closes it.
-
-    Returns:
-        False if the last user had to abandon a call, see `ModelSlot.close`; True otherwise.
-    """
-    with _shared_lock:
-        if slot.remove(listener):
-            return True
-        for instance_id in [key for key, shared in _shared.items() if shared is slot]:
-            del _shared[instance_id]
-    return slot.close(timeout)

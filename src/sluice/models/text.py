@@ -61,6 +61,7 @@ class PythonTextEncoder:
         self._name = name
 
     def encode(self, texts: Sequence[str]) -> Vectors:
+        """See `TextEncoder.encode`; raises whatever the user's code raises, too."""
         return _checked(self._encode(list(texts)), len(texts), self._name)
 
 
@@ -95,6 +96,7 @@ class OnnxTextEncoder:
         return shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
 
     def encode(self, texts: Sequence[str]) -> Vectors:
+        """See `TextEncoder.encode`; texts longer than the network takes are cut off."""
         encoded = self._tokenizer.encode_batch(list(texts))
         tokens = np.array([one.ids for one in encoded])
         mask = np.array([one.attention_mask for one in encoded])
@@ -145,6 +147,7 @@ class TransformersTextEncoder:
             raise ModelError(f"{name} is a {type(self._model).__name__}, which has no get_text_features")
 
     def encode(self, texts: Sequence[str]) -> Vectors:
+        """See `TextEncoder.encode`; texts longer than the model takes are cut off."""
         # SigLIP was trained on padded texts only; CLIP's attention mask takes the padding out again.
         inputs = self._tokenizer(
             list(texts), padding="max_length", truncation=True, max_length=self._most_tokens(), return_tensors="pt"

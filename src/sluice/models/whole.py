@@ -99,6 +99,8 @@ class Segmentation:
                     f"Segmentation.probabilities is {self.probabilities.dtype} {list(self.probabilities.shape)}; "
                     f"right is float32 {list(right)}"
                 )
+            if np.isnan(self.probabilities.max()):
+                raise ModelError("Segmentation.probabilities holds NaN; right are numbers")
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,9 @@ RUNTIMES = {
 #: its share of the cores. Two, because `sluiceinfer` has two batches in flight by default: every core has work then.
 CALLS_AT_ONCE = {"onnxruntime": 2}
 
+#: More than any machine has cores for; a larger number is a slip that would take the machine down.
+MOST_THREADS = 1024
+
 #: The modules a runtime stands on; one of them must be there.
 MODULES = {
     "onnxruntime": ("onnxruntime",),
@@ -124,15 +127,15 @@ def open_network(
         size: width and height to use where the file does not say them.
         precision: "f32", "f16" or "bf16" for runtimes that choose it themselves; None for float32 arithmetic on a
             processor, and for what the file says elsewhere.
-        threads: how many threads compute, at least 1; None for as many as the process has cores.
+        threads: how many threads compute, 1 to `MOST_THREADS`; None for as many as the process has cores.
 
     Raises:
         ConfigurationError: unknown runtime, device or precision, or the runtime is not installed.
         ModelError: the file is missing, is no network, or cannot be run.
     """
     name = choose_runtime(path, runtime)
-    if threads is not None and threads < 1:
-        raise ConfigurationError(f"threads is {threads}; right is 1 or more")
+    if threads is not None and not 1 <= threads <= MOST_THREADS:
+        raise ConfigurationError(f"threads is {threads}; right is 1 to {MOST_THREADS}")
     if not is_file(path):
         raise ModelError(f"there is no model file {str(path)!r}")
     if not installed(name):

@@ -12,7 +12,7 @@ from gi.repository import GLib
 from sluice.errors import ConfigurationError
 from sluice.models.nvinfer.config import read_config
 from sluice.models.nvinfer.functions import BOX_FUNCTIONS
-from sluice.models.nvinfer.keys import ClassAttributes, ClusterMode, Fate, NetworkType, Properties
+from sluice.models.nvinfer.keys import ClassAttributes, ClusterMode, Fate, NetworkType, Properties, keys_of
 from sluice.models.nvinfer.reading import CLASSIFIER_FUNCTIONS, SEGMENTATION_FUNCTIONS
 from sluice.models.nvinfer.values import list_of, read_boolean, read_integer, read_number
 
@@ -79,6 +79,31 @@ def test_yaml_numbers_end_where_they_end():
     assert read_boolean("2", "yaml") is True
     with pytest.raises(ValueError, match="not true or false"):
         read_boolean("true", "yaml")
+
+
+@pytest.mark.parametrize("form", ["txt", "yml"])
+@pytest.mark.parametrize("value", ["", "abc", "-1", "99999999999", "nan", "1e999", ";;;", "9" * 5000])
+@pytest.mark.parametrize(("table", "group"), [(Properties, "property"), (ClassAttributes, "class-attrs-all")])
+def test_every_key_takes_or_refuses_any_value_by_name(tmp_path, table, group, value, form):
+    """Nothing but a value or an error in a sentence, with the key's name and no more of the value than helps."""
+    start = (
+        "property:\n  onnx-file: n.onnx\n  num-detected-classes: 2\n  cluster-mode: 2\n" if form == "yml" else DETECTOR
+    )
+    for name in keys_of(table):
+        head = "" if group == "property" else (f"{group}:\n" if form == "yml" else f"[{group}]\n")
+        line = f"  {name}: {value}\n" if form == "yml" else f"{name}={value}\n"
+        try:
+            config_of(tmp_path, start + head + line, f"config.{form}")
+        except ConfigurationError as error:
+            text = str(error).replace(str(tmp_path), "")
+            if name not in text or "right" not in text or len(text) > 600 or "Exceeds" in text:
+                pytest.fail(f"{name}={value[:20]}: {text[:300]}")
+
+
+@pytest.mark.parametrize("count", ["100001", "2000000000"])
+def test_more_classes_than_any_detector_has_are_refused_before_memory_is_taken(tmp_path, count):
+    text = DETECTOR.replace("num-detected-classes=2", f"num-detected-classes={count}")
+    assert "right is from 0 to 100000" in error_of(tmp_path, text)
 
 
 def test_defaults_are_nvinfers(tmp_path):

@@ -13,8 +13,9 @@ from sluice.errors import ModelError
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.labels import read_labels
-from sluice.models.model import AdaptedModel, as_model, check_options
+from sluice.models.model import AdaptedModel, as_model
 from sluice.models.network import NetworkModel
+from sluice.models.options import check_options
 from sluice.runtimes import Network
 
 #: Parameters of `NetworkModel` that are not for modules.

@@ -14,6 +14,7 @@ from sluice.models.decoders.base import (
     Float,
     Raw,
     Recognition,
+    check_scores,
     metadata_names,
     no,
     perhaps,
@@ -78,6 +79,7 @@ class AnchorFamily(Family):
         stride = self.height // output.shape[1]
         squash = np.asarray if finished else sigmoid
         objectness = squash(output[..., 4])
+        check_scores(objectness)
         which = np.nonzero(objectness >= confidence)
         rows = np.asarray(output[which], np.float32)
         classes = squash(rows[:, 5:])

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sluice.errors import ModelError
 from sluice.models.decoders.masks import Masks
 from sluice.models.preprocess import Preprocessing
 from sluice.models.whole import WholeFrame
@@ -21,6 +22,7 @@ Arrays = Sequence[npt.NDArray[Any]]
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # RGB, of 0..1
 #: Strides of the maps of dense heads: usual, with a coarser one (P6), with a finer one (P2), and YOLOv3-tiny's.
 STRIDE_SETS = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32), (16, 32))
+MOST_CLASSES = 100_000  # far beyond any network's; a larger number in a file's metadata is a slip
 MOST_QUERIES = 1000  # heads that have chosen their boxes themselves give 100 to 900 rows; dense heads give more
 
 
@@ -150,9 +152,9 @@ def input_size(info: NetworkInfo) -> tuple[int | None, int | None, bool]:
         return None, None, True
     channels_first = shape[1] == 3 or shape[3] != 3
     height, width = (shape[2], shape[3]) if channels_first else (shape[1], shape[2])
-    exported = _literal(info.metadata.get("imgsz", ""))
-    if isinstance(exported, (list, tuple)) and len(exported) == 2:
-        height, width = height or int(exported[0]), width or int(exported[1])
+    exported = metadata_value(info, "imgsz")
+    if isinstance(exported, (list, tuple)) and len(exported) == 2 and all(isinstance(side, int) for side in exported):
+        height, width = height or exported[0], width or exported[1]
     return width, height, channels_first
 
 
@@ -162,9 +164,14 @@ def metadata_value(info: NetworkInfo, key: str) -> Any:
 
 
 def metadata_names(info: NetworkInfo) -> tuple[str, ...]:
-    """Class names from the metadata ``names`` that Ultralytics writes ({0: 'person', ...}); empty if there are none."""
-    names = _literal(info.metadata.get("names", ""))
+    """Class names from the metadata ``names`` that Ultralytics writes ({0: 'person', ...}); empty if there are none.
+
+    Numbers without a name are their own; a mapping from other things than class ids is none.
+    """
+    names = metadata_value(info, "names")
     if isinstance(names, dict):
+        if not all(isinstance(key, int) and 0 <= key < MOST_CLASSES for key in names):
+            return ()
         return tuple(str(names.get(i, i)) for i in range(max(names, default=-1) + 1))
     return tuple(str(name) for name in names) if isinstance(names, (list, tuple)) else ()
 
@@ -191,10 +198,52 @@ def grid(width: int, height: int, strides: Sequence[int], *, ceil: bool = False)
     return np.concatenate(points).astype(np.float32), np.concatenate(sizes).astype(np.float32)
 
 
+def check_scores(scores: npt.NDArray[Any]) -> None:
+    """Refuse scores that are NaN, which no comparison with a threshold would ever find.
+
+    Raises:
+        ModelError: one is.
+    """
+    if scores.dtype.kind == "f" and scores.size and np.isnan(scores.max()):
+        raise ModelError(
+            "scores are NaN: a number inside the network is too large for its type, as happens in float16, or its "
+            "weights are broken"
+        )
+
+
+def check_boxes(raw: Raw) -> Raw:
+    """What was read, unless one of its boxes is none.
+
+    Raises:
+        ModelError: a box has a coordinate that is no finite number.
+    """
+    finite = np.isfinite(raw.xyxy).all(axis=1)
+    if not finite.all():
+        row = int(finite.argmin())
+        raise ModelError(
+            f"a box is {raw.xyxy[row].tolist()}, with a score of {raw.scores[row]:.3g}; right are finite numbers"
+        )
+    return raw
+
+
+def sure(scores: npt.NDArray[Any], confidence: float) -> npt.NDArray[np.intp]:
+    """Indices of the scores [N] of at least `confidence`.
+
+    Raises:
+        ModelError: a score is NaN.
+    """
+    check_scores(scores)
+    return np.flatnonzero(scores >= confidence)
+
+
 def best_classes(scores: Float, confidence: float) -> tuple[npt.NDArray[np.intp], Float, npt.NDArray[np.int32]]:
-    """Of scores [N,C]: the rows whose best class has at least `confidence`, that score, and that class."""
+    """Of scores [N,C]: the rows whose best class has at least `confidence`, that score, and that class.
+
+    Raises:
+        ModelError: a score is NaN.
+    """
     best = scores.max(axis=1)
-    rows = np.flatnonzero(best >= confidence)
+    rows = sure(best, confidence)
     return rows, best[rows].astype(np.float32), scores[rows].argmax(axis=1).astype(np.int32)
 
 
@@ -234,5 +283,5 @@ def shapes_text(info: NetworkInfo) -> str:
 def _literal(text: str) -> Any:
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):  # the last for deeply nested brackets
         return None

@@ -18,6 +18,7 @@ from sluice.models.decoders.base import (
     perhaps,
     probabilities,
     shapes_text,
+    sure,
 )
 from sluice.models.preprocess import Preprocessing
 from sluice.runtimes.base import NetworkInfo
@@ -100,7 +101,7 @@ class CenterfaceDecoder(Family):
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
         heat, scale, offset, landmark = (output[index] for output in outputs)
-        rows, columns = np.nonzero(heat[0] >= confidence)
+        rows, columns = np.unravel_index(sure(heat[0].ravel(), confidence), heat[0].shape)
         size = np.exp(scale[::-1, rows, columns].T) * STRIDE  # width, height
         centre = (np.stack([columns, rows], axis=1) + offset[::-1, rows, columns].T + 0.5) * STRIDE
         corner = np.clip(centre - size / 2, 0, (self.width, self.height))
@@ -113,7 +114,7 @@ class CenterfaceDecoder(Family):
 def _peaks(heat: Float, confidence: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Class, row and column of the cells of [classes,h,w] that are sure enough and highest of their neighbours."""
     found = []
-    for class_id in np.flatnonzero(heat.max(axis=(1, 2)) >= confidence):
+    for class_id in sure(heat.max(axis=(1, 2)), confidence):
         plane = np.ascontiguousarray(heat[class_id])
         rows, columns = np.nonzero((plane >= confidence) & (plane == cv2.dilate(plane, np.ones((3, 3), np.uint8))))
         found.append((np.full(len(rows), class_id), rows, columns))

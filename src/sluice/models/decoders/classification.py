@@ -14,6 +14,7 @@ from sluice.models.decoders.base import (
     Float,
     Raw,
     Recognition,
+    check_scores,
     input_size,
     metadata_names,
     no,
@@ -176,6 +177,7 @@ def _shares(values: Float) -> Float:
     """Probabilities [N]: as they are where they add up to 1, else the softmax."""
     if _are_shares(values):
         return values
+    check_scores(values)
     weights = np.exp(values - values.max())
     shares: Float = weights / weights.sum()
     return shares

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from sluice.models.conversions import xyxy_from_cxcywh
-from sluice.models.decoders.base import Arrays, Family, Raw, Recognition, no, shapes_text, within
+from sluice.models.decoders.base import Arrays, Family, Raw, Recognition, no, shapes_text, sure, within
 from sluice.models.preprocess import Preprocessing
 from sluice.runtimes.base import NetworkInfo
 
@@ -58,7 +58,7 @@ class FastestdetDecoder(Family):
         rows, columns = channels.shape[1:]
         flat = channels.reshape(channels.shape[0], -1)
         scores = flat[0] ** 0.6 * flat[5:].max(axis=0) ** 0.4
-        chosen = np.flatnonzero(scores >= confidence)
+        chosen = sure(scores, confidence)
         few = flat[:, chosen]
         cell_y, cell_x = np.divmod(chosen, columns)
         centre_x = (cell_x + np.tanh(few[1])) / columns

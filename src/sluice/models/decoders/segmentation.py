@@ -14,6 +14,7 @@ from sluice.models.decoders.base import (
     Family,
     Raw,
     Recognition,
+    check_scores,
     input_size,
     metadata_names,
     no,
@@ -79,6 +80,7 @@ class SegmentationDecoder(Family):
         return whole_picture(WholeFrame(segmentation=self._segmentation(outputs[0][index])))
 
     def _segmentation(self, output: npt.NDArray[Any]) -> Segmentation:
+        check_scores(output)
         flat = output.ndim == 2 or 1 in (output.shape[0], output.shape[-1])
         if flat:
             plane = output.reshape(output.shape[-2:] if output.ndim == 2 or output.shape[0] == 1 else output.shape[:2])

@@ -12,6 +12,7 @@ from sluice.models.decoders.base import (
     Raw,
     Recognition,
     cells,
+    check_scores,
     metadata_names,
     named,
     no,
@@ -195,6 +196,7 @@ class SsdDecoder(Family):
         """See `Decoder.decode`. As SSD does, a row may be several classes."""
         scores_at, boxes_at = _scores_and_boxes(self.info) or (0, 1)
         scores = outputs[scores_at][index][:, 1:]
+        check_scores(scores)
         rows, classes = np.nonzero(scores >= confidence)
         boxes = outputs[boxes_at][index][rows].astype(np.float32) * self.size
         return Raw(boxes, scores[rows, classes].astype(np.float32), classes.astype(np.int32))

@@ -18,6 +18,7 @@ from sluice.models.decoders.base import (
     no,
     perhaps,
     shapes_text,
+    sure,
     within,
 )
 from sluice.models.preprocess import Preprocessing
@@ -262,7 +263,7 @@ class DeepstreamYoloDecoder(Family):
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
         rows = outputs[0][index]
-        rows = np.asarray(rows[rows[:, 4] >= confidence], np.float32)
+        rows = np.asarray(rows[sure(rows[:, 4], confidence)], np.float32)
         return Raw(rows[:, :4], rows[:, 4], rows[:, 5].astype(np.int32))
 
 

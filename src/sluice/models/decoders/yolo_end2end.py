@@ -55,11 +55,16 @@ class RowsFamily(Family):
             )
         return verdict
 
-    def _chosen(self, output: npt.NDArray[Any], confidence: float) -> tuple[npt.NDArray[Any], Float | None]:
-        """Rows of enough score; and width and height of the input where boxes are fractions of it."""
+    def _chosen(self, output: npt.NDArray[Any], confidence: float) -> tuple[Raw, npt.NDArray[Any], Float | None]:
+        """Rows of enough score: box as it stands but in pixels, score and class.
+
+        Returns:
+            They, the whole rows, and width and height of the input where coordinates are fractions of it, else None.
+        """
         rows = np.asarray(output[output[:, 4] >= confidence], np.float32)
         fractions = len(rows) and np.abs(rows[:, :4]).max() <= 2
-        return rows, self.size[:2] if fractions else None
+        boxes = rows[:, :4] * self.size if fractions else rows[:, :4]
+        return Raw(boxes, rows[:, 4], rows[:, 5].astype(np.int32)), rows, self.size[:2] if fractions else None
 
 
 class EndToEndDecoder(RowsFamily):
@@ -100,10 +105,8 @@ class EndToEndDecoder(RowsFamily):
 
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
-        rows, scale = self._chosen(outputs[0][index], confidence)
-        boxes = rows[:, :4] if scale is None else rows[:, :4] * self.size
-        masks = Masks(rows[:, 6:], outputs[1][index]) if len(outputs) == 2 else None
-        return Raw(boxes, rows[:, 4], rows[:, 5].astype(np.int32), masks=masks)
+        found, rows, _ = self._chosen(outputs[0][index], confidence)
+        return found._replace(masks=Masks(rows[:, 6:], outputs[1][index]) if len(outputs) == 2 else None)
 
 
 class EndToEndPoseDecoder(RowsFamily):
@@ -133,10 +136,9 @@ class EndToEndPoseDecoder(RowsFamily):
 
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
-        rows, scale = self._chosen(outputs[0][index], confidence)
-        boxes = rows[:, :4] if scale is None else rows[:, :4] * self.size
+        found, rows, scale = self._chosen(outputs[0][index], confidence)
         points = keypoints_in_pixels(rows[:, 6:], keypoint_shape(self.info, rows.shape[1] - 6), scale)
-        return Raw(boxes, rows[:, 4], rows[:, 5].astype(np.int32), keypoints=points)
+        return found._replace(keypoints=points)
 
 
 class EndToEndObbDecoder(RowsFamily):
@@ -163,7 +165,6 @@ class EndToEndObbDecoder(RowsFamily):
 
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
-        rows, scale = self._chosen(outputs[0][index], confidence)
-        boxes = rows[:, :4] if scale is None else rows[:, :4] * self.size
-        xyxy, degrees = regular(boxes, rows[:, 6])
-        return Raw(xyxy, rows[:, 4], rows[:, 5].astype(np.int32), angles=degrees)
+        found, rows, _ = self._chosen(outputs[0][index], confidence)
+        xyxy, degrees = regular(found.xyxy, rows[:, 6])
+        return found._replace(xyxy=xyxy, angles=degrees)

@@ -14,7 +14,6 @@ from sluice.models.decoders.base import (
     Float,
     Raw,
     Recognition,
-    best_classes,
     metadata_names,
     no,
     perhaps,
@@ -87,9 +86,6 @@ class YoloObbDecoder(DenseFamily):
 
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
-        output, fractions = self.rows_of(outputs[0][index])
-        rows = output.T
-        chosen, scores, class_ids = best_classes(rows[:, 4 : 4 + self._classes], confidence)
-        boxes = rows[chosen, :4] * self.size if fractions else rows[chosen, :4]
-        xyxy, degrees = regular(boxes, rows[chosen, 4 + self._classes])
-        return Raw(xyxy, scores, class_ids, angles=degrees)
+        found = self.chosen(outputs[0][index], confidence)
+        xyxy, degrees = regular(found.boxes, found.more[:, 0])
+        return Raw(xyxy, found.scores, found.class_ids, angles=degrees)

@@ -13,7 +13,6 @@ from sluice.models.decoders.base import (
     Float,
     Raw,
     Recognition,
-    best_classes,
     metadata_names,
     metadata_value,
     no,
@@ -28,8 +27,8 @@ from sluice.runtimes.base import NetworkInfo
 def keypoint_shape(info: NetworkInfo, values: int) -> tuple[int, int]:
     """Number of key points and of values for each: from the metadata's ``kpt_shape``, else x, y, confidence."""
     given = metadata_value(info, "kpt_shape")
-    if isinstance(given, (list, tuple)) and len(given) == 2:
-        return int(given[0]), int(given[1])
+    if isinstance(given, (list, tuple)) and len(given) == 2 and given[1] in (2, 3) and isinstance(given[0], int):
+        return given[0], given[1]
     return values // 3, 3
 
 
@@ -90,10 +89,6 @@ class YoloPoseDecoder(DenseFamily):
 
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
-        output, fractions = self.rows_of(outputs[0][index])
-        rows = output.T
-        chosen, scores, class_ids = best_classes(rows[:, 4 : 4 + self._classes], confidence)
-        boxes = rows[chosen, :4] * self.size if fractions else rows[chosen, :4]
-        scale = self.size[:2] if fractions else None
-        points = keypoints_in_pixels(rows[chosen, 4 + self._classes :], self._shape, scale)
-        return Raw(xyxy_from_cxcywh(boxes), scores, class_ids, keypoints=points)
+        found = self.chosen(outputs[0][index], confidence)
+        points = keypoints_in_pixels(found.more, self._shape, found.scale)
+        return Raw(xyxy_from_cxcywh(found.boxes), found.scores, found.class_ids, keypoints=points)

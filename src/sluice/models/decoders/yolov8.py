@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from sluice.models.conversions import xyxy_from_cxcywh
 from sluice.models.decoders.base import (
@@ -22,6 +23,7 @@ from sluice.models.decoders.base import (
     shapes_text,
     sigmoid,
     strides_of,
+    sure,
     within,
 )
 from sluice.models.decoders.masks import Masks
@@ -62,6 +64,24 @@ def dense_output(info: NetworkInfo, width: int, height: int) -> Dense | Recognit
     return no(f"no axis of {shapes_text(info)} has the cells of strides such as 8, 16, 32 at {width}x{height}")
 
 
+class Cells(NamedTuple):
+    """The cells of one frame that are sure enough of a class.
+
+    Attributes:
+        boxes: float32 [N,4]; centre, width, height in pixels of the input.
+        scores: float32 [N].
+        class_ids: int32 [N].
+        more: float32 [N,M]; what the task adds to a cell, as the network gives it.
+        scale: width and height of the input where the output's coordinates are fractions of it, else None.
+    """
+
+    boxes: Float
+    scores: Float
+    class_ids: npt.NDArray[np.int32]
+    more: Float
+    scale: Float | None
+
+
 class DenseFamily(Family):
     """What YOLOv8's heads of all tasks have in common: [batch, channels, cells] or its transpose.
 
@@ -79,6 +99,17 @@ class DenseFamily(Family):
     def recognise(cls, info: NetworkInfo, width: int, height: int, /) -> Recognition:
         """To be said by each task."""
         raise NotImplementedError
+
+    def chosen(self, output: Float, confidence: float) -> Cells:
+        """The cells of one frame's output whose best class has at least `confidence`."""
+        rows, fractions = self.rows_of(output)
+        classes = rows[4 : 4 + self._classes]
+        at = sure(classes.max(axis=0), confidence)
+        class_ids = classes[:, at].argmax(axis=0).astype(np.int32)
+        values = rows[:, at].T
+        boxes = values[:, :4] * self.size if fractions else values[:, :4]
+        scores = values[np.arange(len(at)), 4 + class_ids]
+        return Cells(boxes, scores, class_ids, values[:, 4 + self._classes :], self.size[:2] if fractions else None)
 
     def rows_of(self, output: Float) -> tuple[Float, bool]:
         """The output as [channels, cells], and whether its boxes are fractions of the input."""
@@ -136,18 +167,9 @@ class Yolov8Decoder(DenseFamily):
 
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
-        output, fractions = self.rows_of(outputs[0][index])
-        scores = output[4 : 4 + self._classes]
-        chosen = np.flatnonzero(scores.max(axis=0) >= confidence)
-        few = scores[:, chosen]
-        class_ids = few.argmax(axis=0).astype(np.int32)
-        boxes = output[:4, chosen].T
-        if fractions:
-            boxes = boxes * self.size
-        masks = None
-        if len(outputs) == 2:
-            masks = Masks(output[4 + self._classes :, chosen].T, outputs[1][index])
-        return Raw(xyxy_from_cxcywh(boxes), few[class_ids, np.arange(len(chosen))], class_ids, masks=masks)
+        found = self.chosen(outputs[0][index], confidence)
+        masks = Masks(found.more, outputs[1][index]) if len(outputs) == 2 else None
+        return Raw(xyxy_from_cxcywh(found.boxes), found.scores, found.class_ids, masks=masks)
 
 
 class Yolov8RawDecoder(Family):

@@ -21,6 +21,7 @@ from sluice.models.decoders.base import (
     perhaps,
     shapes_text,
     strides_of,
+    sure,
 )
 from sluice.models.decoders.masks import Masks
 from sluice.models.preprocess import Preprocessing
@@ -54,11 +55,11 @@ def _only_rows(info: NetworkInfo, anchors: int) -> Recognition | int:
 def _chosen(rows: npt.NDArray[Any], classes: int, confidence: float) -> tuple[npt.NDArray[np.intp], Raw]:
     """Which rows have objectness x best class score >= confidence; and they, with their boxes as they stand."""
     # A class score is at most 1, so weak objectness alone rules most rows out.
-    at = np.flatnonzero(rows[:, 4] >= confidence)
+    at = sure(rows[:, 4], confidence)
     few = rows[at]
     class_ids = few[:, 5 : 5 + classes].argmax(axis=1)
     scores = few[:, 4] * few[np.arange(len(few)), 5 + class_ids]
-    keep = scores >= confidence
+    keep = sure(scores, confidence)
     return at[keep], Raw(few[keep, :4], scores[keep], class_ids[keep].astype(np.int32))
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from sluice.models.conversions import xyxy_from_cxcywh
-from sluice.models.decoders.base import Arrays, Family, Raw, Recognition, grid, named, no, shapes_text
+from sluice.models.decoders.base import Arrays, Family, Raw, Recognition, grid, named, no, shapes_text, sure
 from sluice.models.preprocess import Preprocessing
 from sluice.runtimes.base import NetworkInfo
 
@@ -53,7 +53,7 @@ class Yunet2021Decoder(Family):
         count = len(self._centres)
         loc, conf, iou = (outputs[i].reshape(-1, count, outputs[i].shape[-1])[index] for i in at)
         scores = np.sqrt(conf[:, 1] * np.clip(iou[:, 0], 0, 1))
-        rows = np.flatnonzero(scores >= confidence)
+        rows = sure(scores, confidence)
         centre, side = self._centres[rows], self._sides[rows]
         shifted = (
             centre[:, None] + loc[rows][:, [0, 1, *range(4, 14)]].reshape(-1, 6, 2) * np.float32(0.1) * side[:, None]
@@ -107,7 +107,7 @@ class YunetDecoder(Family):
         for stride, at in self._at.items():
             score, objectness, box, points = (outputs[i][index] for i in at)
             scores = np.sqrt(np.clip(score[:, 0], 0, 1) * np.clip(objectness[:, 0], 0, 1))
-            rows = np.flatnonzero(scores >= confidence)
+            rows = sure(scores, confidence)
             cell = self._cells[stride][rows]
             boxes = np.concatenate([(cell + box[rows, :2]), np.exp(box[rows, 2:])], axis=1) * np.float32(stride)
             marks = (points[rows].reshape(-1, 5, 2) + cell[:, None]) * np.float32(stride)

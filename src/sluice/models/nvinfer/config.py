@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,7 +104,7 @@ def _value(key: Key, entry: Entry, group: str, document: Document) -> Any:
             raise ValueError("one value (nvinfer writes lists as a;b;c)")
         value = key.read(entry.text, document.form)
     except ValueError as error:
-        shown = "a list or a mapping" if entry.text is None else repr(entry.text)
+        shown = "a list or a mapping" if entry.text is None else textwrap.shorten(repr(entry.text), 100)
         raise ConfigurationError(
             f"{document.path}, line {entry.line}: [{group}] {key.name} is {shown}; right is {error}"
         ) from None

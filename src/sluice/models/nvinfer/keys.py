@@ -27,6 +27,7 @@ from sluice.models.nvinfer.values import (
     read_text,
 )
 
+MOST_CLASSES = 100_000  # each has its attributes in memory; no detector has nearly as many
 NEVER_AGAIN = 2**31 - 1  # INT_MAX, the default of secondary-reinfer-interval
 Colour = tuple[float, float, float, float]
 
@@ -216,7 +217,7 @@ class Properties:
     )
 
     num_detected_classes: int = _key(
-        "num-detected-classes", 0, at_least(read_integer, 0), "classes from this number on are dropped"
+        "num-detected-classes", 0, between(read_integer, 0, MOST_CLASSES), "classes from this number on are dropped"
     )
     cluster_mode: ClusterMode = _key(
         "cluster-mode",
@@ -288,7 +289,11 @@ class Properties:
         "nvinfer drops that many batches at the start; Sluice drops none",
         Fate.REFUSED,
     )
-    raw_output_file_write: bool = _flag("raw-output-file-write", _debug, Fate.ELEMENT)
+    raw_output_file_write: bool = _flag(
+        "raw-output-file-write",
+        "writes the outputs of every call into files, named as nvinfer names them",
+        Fate.ELEMENT,
+    )
     dump_input_tensor: bool = _flag("dump-input-tensor", _debug, Fate.IGNORED)
     dump_output_tensor: bool = _flag("dump-output-tensor", _debug, Fate.IGNORED)
     disable_output_host_copy: bool = _flag(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sluice.errors import ModelError
+from sluice.models.labels import read_lines
 
 Lines = tuple[tuple[str, ...], ...]
 
@@ -14,15 +14,10 @@ def read_label_lines(path: str | Path) -> Lines:
     """The texts of each line; a byte order mark at the start is none of them.
 
     Raises:
-        ModelError: there is no such file, or it is no UTF-8 text.
+        ModelError: see `sluice.models.labels.read_lines`.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ModelError(f"labelfile-path: cannot read {str(path)!r}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ModelError(f"labelfile-path: {str(path)!r} is not UTF-8 text: {error}") from error
-    return tuple(tuple(part.strip() for part in line.rstrip("; ").split(";")) for line in text.rstrip().splitlines())
+    lines = read_lines(path, "labelfile-path: ")
+    return tuple(tuple(part.strip() for part in line.rstrip("; ").split(";")) for line in lines)
 
 
 def detector_labels(lines: Lines) -> tuple[str, ...]:

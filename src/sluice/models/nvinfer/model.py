@@ -15,9 +15,9 @@ from sluice.errors import ModelError
 from sluice.models.decoders.base import Arrays
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
+from sluice.models.head import run
 from sluice.models.labels import read_labels
 from sluice.models.letterbox import Letterbox
-from sluice.models.network import run
 from sluice.models.nvinfer import labels as label_files
 from sluice.models.nvinfer.clustering import require
 from sluice.models.nvinfer.config import NvinferConfig, read_config
@@ -181,6 +181,8 @@ class NvinferModel:
         reader = self._open().reader
         try:
             return reader.read(outputs, slot, box, (frame.width, frame.height))
+        except ModelError as error:  # such as scores that are NaN
+            raise ModelError(f"{self.config.path}: {error}") from error
         except IndexError as error:  # such as a batch that the graph has fixed inside
             shapes = ", ".join(str(list(array.shape)) for array in outputs)
             raise ModelError(

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluice.errors import ModelError
-from sluice.models.decoders.base import Arrays, Raw
+from sluice.models.decoders.base import Arrays, Raw, check_scores
 from sluice.models.whole import Classification, Segmentation
 from sluice.runtimes import NetworkInfo
 
@@ -47,6 +47,7 @@ class DetectNetParser:
     def parse(self, outputs: Arrays, index: int) -> Raw:
         """Boxes of picture `index` in nvinfer's order: by class, row, column."""
         cov = outputs[self._cov][index][: len(self._thresholds)].astype(np.float32, copy=False)
+        check_scores(cov)
         bbox = outputs[self._bbox][index].astype(np.float32, copy=False)
         class_ids, rows, columns = np.nonzero(cov >= self._thresholds[: len(cov), None, None])
         distances = bbox.reshape(-1, 4, *bbox.shape[1:])[class_ids, :, rows, columns]
@@ -95,6 +96,7 @@ def classify(
     found = []
     for attribute, output in enumerate(outputs):
         values = np.asarray(output[index], np.float32).ravel()
+        check_scores(values)
         if softmax:
             values = np.exp(values - values.max())
             values = values / values.sum()
@@ -122,6 +124,7 @@ def segment(output: npt.NDArray[np.generic], threshold: float, *, channels_last:
         channels_last: segmentation-output-order is 1.
     """
     values = np.asarray(output.transpose(2, 0, 1) if channels_last else output, np.float32)
+    check_scores(values)
     best = values.argmax(axis=0)
     highest = np.take_along_axis(values, best[None], axis=0)[0]
     return Segmentation(np.where(highest > np.float32(threshold), best, -1).astype(np.int32), values, len(values))

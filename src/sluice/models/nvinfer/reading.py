@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.models.arrays import nms_indices
-from sluice.models.decoders.base import Arrays, Float, Raw
+from sluice.models.decoders.base import Arrays, Float, Raw, check_boxes
 from sluice.models.detections import Detections
 from sluice.models.letterbox import Letterbox
 from sluice.models.nvinfer import labels as label_files
@@ -94,7 +94,7 @@ class BoxReader:
     def read(self, outputs: Arrays, index: int, box: Letterbox, size: tuple[int, int], /) -> Detections:
         """See `Reader.read`."""
         properties, classes = self._config.properties, self._config.classes
-        raw = self._parser.parse(outputs, index)
+        raw = check_boxes(self._parser.parse(outputs, index))
         xyxy, rows = raw.xyxy, np.arange(len(raw.xyxy))
         if self.name != DETECTNET and raw.angles is None:
             xyxy, rows = cut(xyxy, *self._input)

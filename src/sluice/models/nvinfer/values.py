@@ -27,7 +27,8 @@ def read_integer(text: str, form: Form) -> int:
     match = INTEGER.match(text)
     if match is None or (form == "key-file" and match[2] and not match[2][0].isspace()):
         raise ValueError("an integer")
-    value = int(match[1])
+    # Python refuses to read some thousand digits, in words of its own.
+    value = int(match[1]) if len(match[1]) < 100 else INT_LIMIT
     if not -INT_LIMIT <= value < INT_LIMIT:
         raise ValueError("an integer of 32 bits")
     return value
