@@ -2,7 +2,6 @@
 
 import gc
 import threading
-import weakref
 
 import gi
 import pytest
@@ -21,28 +20,37 @@ from sluice.contract.inflight import (
     NOTE,
     NOTHING,
     PUSH,
+    Call,
     Inflight,
     Line,
     Route,
-    claim,
-    done,
+    finish,
     is_wanted,
-    let_go,
     work_on,
 )
 
 Gst.init(None)
 
 
+class Worker:
+    """Notes what it is to work on."""
+
+    def __init__(self) -> None:
+        self.worked: list[tuple[Call, object]] = []
+
+    def work(self, call: Call, model: object) -> None:
+        self.worked.append((call, model))
+
+
 class Element:
     """Two pads with a queue between them, and a pad behind that keeps what arrives."""
 
     def __init__(self) -> None:
-        self.worked: list[tuple[int, object]] = []
+        self.worker: Worker | None = Worker()
         self.slow: list[Gst.Buffer] = []
         self.arrived: list[tuple[int, int]] = []  # pts and reference count
         self.answer = Gst.FlowReturn.OK
-        self.queue = Inflight(weakref.WeakMethod(self.work))
+        self.queue = Inflight(self.worker)
         self.sink, self.src = Gst.Pad.new("sink", Gst.PadDirection.SINK), Gst.Pad.new("src", Gst.PadDirection.SRC)
         self.peer = Gst.Pad.new("peer", Gst.PadDirection.SINK)
         self.sink.set_chain_function_full(self._chain, None)
@@ -62,9 +70,6 @@ class Element:
         self.taken: list[tuple[int, int]] = []
         self.taker = threading.Thread(target=self._take, daemon=True)
         self.taker.start()
-
-    def work(self, item: int, model: object) -> None:
-        self.worked.append((item, model))
 
     def _chain(self, _pad: Gst.Pad, _parent: object, buffer: Gst.Buffer) -> Gst.FlowReturn:
         self.slow.append(buffer)
@@ -120,12 +125,10 @@ def test_buffers_are_announced_in_order_and_leave_in_order_whatever_is_done_firs
     calls = [line.next(0) for _ in range(3)]
     assert [call.kind for call in calls] == [ITEM] * 3
     assert line.next(0).kind == NOTHING
-    claimed = [claim(call.value) for call in calls]
-    assert [(one.number, one.mark) for one in claimed] == [(0, 7), (1, 7), (2, 7)]
-    assert [gstref.wrap(one.buffer).pts for one in claimed] == [10, 20, 30]
+    assert [(call.number, call.mark) for call in calls] == [(0, 7), (1, 7), (2, 7)]
+    assert [gstref.wrap(call.buffer).pts for call in calls] == [10, 20, 30]
     for index in (2, 1, 0):
-        let_go(calls[index].value, claimed[index].buffer)
-        done(calls[index].value, DROP if index == 1 else PUSH)
+        finish(calls[index], DROP if index == 1 else PUSH)
     eventually(lambda: len(element.arrived) == 2)
     assert element.arrived == [(10, 1), (30, 1)]
     assert element.slow == []
@@ -139,8 +142,8 @@ def test_the_sink_pads_thread_waits_for_room(element, line):
     second.start()
     first = line.next(10)
     assert line.next(0.05).kind == NOTHING
-    done(first.value, PUSH)
-    done(line.next(10).value, PUSH)
+    finish(first, PUSH)
+    finish(line.next(10), PUSH)
     second.join(10)
     eventually(lambda: [pts for pts, _ in element.arrived] == [1, 2])
 
@@ -164,8 +167,8 @@ def test_entries_of_python_keep_their_place(element, line):
     assert element.queue.put(102, ready=False)
     element.chain(2)
     first, second = line.next(0), line.next(0)
-    done(second.value, PUSH)
-    done(first.value, PUSH)
+    finish(second, PUSH)
+    finish(first, PUSH)
     eventually(lambda: element.taken == [(ENTRY, 101)])
     assert [pts for pts, _ in element.arrived] == [1]
     element.queue.ready(102)
@@ -177,9 +180,9 @@ def test_a_failure_is_told_once_those_before_it_have_left(element, line):
     for pts in (1, 2):
         element.chain(pts)
     first, second = line.next(0), line.next(0)
-    done(second.value, FAILED)
+    finish(second, FAILED)
     assert element.taken == []
-    done(first.value, PUSH)
+    finish(first, PUSH)
     eventually(lambda: element.taken == [(FAILURE, 1)])
     assert [pts for pts, _ in element.arrived] == [1]
 
@@ -189,7 +192,7 @@ def test_what_downstream_returns_reaches_the_next_buffer(element, line):
     for pts in (1, 2):
         element.chain(pts)
     for _ in range(2):
-        done(line.next(0).value, PUSH)
+        finish(line.next(0), PUSH)
     eventually(lambda: element.queue.flow == Gst.FlowReturn.EOS and element.queue.discarded == 1)
     assert element.chain(3) == Gst.FlowReturn.EOS
     assert [pts for pts, _ in element.arrived] == [1]
@@ -199,20 +202,19 @@ def test_what_downstream_returns_reaches_the_next_buffer(element, line):
 def test_a_flush_gives_up_the_buffers_and_the_working_thread_notices(element, line):
     for pts in (1, 2):
         element.chain(pts)
-    begun, waiting = line.next(0), line.next(0)
-    claimed = claim(begun.value)
+    begun = line.next(0)
     element.queue.end(stopped=False)
     assert element.chain(3) == Gst.FlowReturn.FLUSHING
-    assert not is_wanted(begun.value)
-    assert claim(waiting.value).buffer == 0
-    assert gstref.refcount(claimed.buffer) == 1
-    let_go(begun.value, claimed.buffer)
+    assert not is_wanted(begun)
+    waiting = line.next(0)
+    assert waiting.buffer == 0
+    assert gstref.refcount(begun.buffer) == 1
     for call in (begun, waiting):
-        done(call.value, PUSH)
+        finish(call, PUSH)
     element.queue.settle()
     element.queue.resume()
     element.chain(4)
-    done(line.next(0).value, PUSH)
+    finish(line.next(0), PUSH)
     eventually(lambda: [pts for pts, _ in element.arrived] == [4])
 
 
@@ -220,11 +222,11 @@ def test_the_owner_of_an_item_works_on_it_as_long_as_it_is_there(element, line):
     element.chain(1)
     call = line.next(0)
     work_on(call, "model")
-    assert element.worked == [(call.value, "model")]
-    done(call.value, PUSH)
+    assert element.worker.worked == [(call, "model")]
+    finish(call, PUSH)
     element.chain(2)
     orphan = line.next(0)
-    element.queue.work = lambda: None  # a reference to a method whose object is gone
+    element.worker = None
     work_on(orphan, "model")
     eventually(lambda: element.queue.drain())
     assert [pts for pts, _ in element.arrived] == [1]

@@ -34,8 +34,8 @@ class PixelFunctions:
     counter: Callable[[int], int]
     count_copy: Callable[[], None]
     batch_frames: Callable[..., int]
-    batch_single: Callable[..., int]
     batch_read: Callable[..., int]
+    raw_read: Callable[..., int]
     batch_original: Callable[[int, int], int | None]
     batch_frame: Callable[..., int | None]
     batch_make_writable: Callable[..., int]
@@ -70,8 +70,8 @@ def _declared(kind: type[ctypes.CDLL]) -> PixelFunctions:
         counter=declare("counter", ctypes.c_int64, ctypes.c_int),
         count_copy=declare("count_copy", None),
         batch_frames=declare("batch_frames", ctypes.c_int, pointer, pointer, unsigned, unsigned, *failing),
-        batch_single=declare("batch_single", ctypes.c_int, pointer, pointer, *failing),
         batch_read=declare("batch_read", ctypes.c_int, pointer, pointer, pointer, unsigned, pointer, *failing),
+        raw_read=declare("raw_read", ctypes.c_int, pointer, pointer, *failing),
         batch_original=declare("batch_original", pointer, pointer, unsigned),
         batch_frame=declare("batch_frame", pointer, pointer, unsigned, *failing),
         batch_make_writable=declare("batch_make_writable", ctypes.c_int, pointer, pointer, unsigned, *failing),

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from sluice.contract._native import library
 from sluice.contract._views import Lease
 from sluice.contract.metadata import FrameMeta
-from sluice.contract.provider import provider
+from sluice.contract.provider import Provider, provider
 from sluice.errors import ContractError
 
 _ROW = struct.Struct("=3Q2IiI")  # FrameRead of native/frame_read.c
 _SINGLE = struct.Struct("=2Q2Ii4I4x")  # SluiceFrameRow of native/frame_row.h
 _OBJECTS, _USERS = 1, 2
-_USUAL_FRAMES = 32
+_USUAL_FRAMES = 8
 _NO_BATCH = -1
 
 
@@ -62,6 +62,14 @@ def _functions() -> tuple[Any, Any]:
     return read, opened
 
 
+@functools.cache
+def _opener() -> tuple[Provider, Any, int, int]:
+    """The provider, the function that opens frames, and its first and fourth argument."""
+    owner = provider()
+    kind = owner.layout.enum("GstNvDsMetaType")["NVDS_BATCH_GST_META"]
+    return owner, _functions()[1], ctypes.addressof(owner.block), kind
+
+
 def read_frames(frames: Sequence[FrameMeta]) -> list[FrameRow]:
     """Read the frames' rows; raises StaleBufferError where their lease has ended."""
     if not frames:
@@ -85,13 +93,12 @@ def open_frames(
     Raises:
         ContractError: GStreamer refused that batch.
     """
-    owner = provider()
+    owner, opened, block, kind = _opener()
     row = None if single is None else _SINGLE.pack(0, 0, 0, 0, *single, 0, 0)
-    kind = owner.layout.enum("GstNvDsMetaType")["NVDS_BATCH_GST_META"]
     places = _USUAL_FRAMES
     while True:
         rows = ctypes.create_string_buffer(_ROW.size * places)
-        count = _functions()[1](ctypes.addressof(owner.block), buffer, row, kind, rows, places)
+        count = opened(block, buffer, row, kind, rows, places)
         if count == _NO_BATCH:
             return None
         if count < 0:

@@ -50,9 +50,8 @@ for _function, _result, _arguments in _SIGNATURES:
     _function.restype = _result
     _function.argtypes = _arguments
 _short = ctypes.PyDLL(_gst._name)
-_unref_now, _new_buffer = _short.gst_mini_object_unref, _short.gst_buffer_new
+_unref_now = _short.gst_mini_object_unref
 _unref_now.restype, _unref_now.argtypes = None, [ctypes.c_void_p]
-_new_buffer.restype, _new_buffer.argtypes = ctypes.c_void_p, []
 
 
 def address(gst_object: Any) -> int:
@@ -93,11 +92,6 @@ def unref(mini_object: int) -> None:
 def unref_shared(mini_object: int) -> None:
     """`unref` that keeps the GIL: for what frees no metadata and nothing of a device, and so is over at once."""
     _unref_now(mini_object)
-
-
-def new_buffer() -> int:
-    """Return a new empty buffer, whose only reference is the caller's."""
-    return int(_new_buffer())
 
 
 def refcount(mini_object: int) -> int:

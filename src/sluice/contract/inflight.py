@@ -8,8 +8,7 @@ import ctypes
 import functools
 import itertools
 import weakref
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import gi
 
@@ -29,41 +28,41 @@ END, ENTRY, FAILURE = range(3)
 """What `Inflight.take` returns."""
 
 
-class _CallStruct(ctypes.Structure):
-    """``Call`` of native/inflight.h."""
-
-    _fields_ = (("kind", ctypes.c_int32), ("owner", ctypes.c_int32), ("value", ctypes.c_uint64))
-
-
-class _ClaimedStruct(ctypes.Structure):
-    """``Claimed`` of native/inflight.c."""
-
-    _fields_ = (("buffer", ctypes.c_uint64), ("number", ctypes.c_uint64), ("mark", ctypes.c_int32))
-
-
-class Call(NamedTuple):
-    """What a thread is to do: `NOTHING`, a `NOTE` with its number, or an `ITEM` of the owner given."""
-
-    kind: int
-    owner: int = 0
-    value: int = 0
-
-
-class Claimed(NamedTuple):
-    """What a working thread gets of an item.
+class Call(ctypes.Structure):
+    """What a thread is to do: ``Call`` of native/inflight.h.
 
     Attributes:
-        buffer: address of the buffer, with a reference of the caller's; 0 where the item was abandoned.
-        number: how many buffers came before it since the start.
-        mark: the queue's mark when it arrived.
+        kind: `NOTHING`, a `NOTE`, or an `ITEM`: a buffer of an element's queue.
+        owner: which queue an item belongs to.
+        value: the note; address of the item, with a reference of the caller's.
+        buffer: address of an item's buffer, with a reference of the caller's; 0 where it was abandoned.
+        number: how many buffers came before an item since the start.
+        mark: the queue's mark when an item arrived.
     """
 
+    kind: int
+    owner: int
+    value: int
     buffer: int
     number: int
     mark: int
+    _fields_ = (
+        ("kind", ctypes.c_int32),
+        ("owner", ctypes.c_int32),
+        ("value", ctypes.c_uint64),
+        ("buffer", ctypes.c_uint64),
+        ("number", ctypes.c_uint64),
+        ("mark", ctypes.c_int32),
+    )
 
 
-_NOTHING = Call(NOTHING)
+class Worker(Protocol):
+    """An element as its queue knows it: something that works on buffers, see `work_on`."""
+
+    def work(self, call: Call, model: Any) -> Any:
+        """Work on a buffer; must not raise."""
+
+
 _SIGNATURES: tuple[tuple[str, Any, list[Any], bool], ...] = (
     # name, result, arguments, whether the call is so short that the GIL is kept
     ("line_new", ctypes.c_void_p, [], True),
@@ -95,10 +94,8 @@ _SIGNATURES: tuple[tuple[str, Any, list[Any], bool], ...] = (
     ("inflight_ready", None, [ctypes.c_void_p, ctypes.c_uint64], False),
     ("inflight_bind", None, [ctypes.c_void_p, ctypes.c_void_p], False),
     ("inflight_take", ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p], False),
-    ("item_claim", None, [ctypes.c_void_p, ctypes.c_void_p], True),
     ("item_wanted", ctypes.c_int, [ctypes.c_void_p], True),
-    ("item_done", None, [ctypes.c_void_p, ctypes.c_int], True),
-    ("item_let_go", ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int], False),
+    ("item_finish", ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int], False),
 )
 
 
@@ -111,7 +108,7 @@ def _functions() -> Any:
         function = getattr(holding if short else library(), f"sluice_{name}")
         function.restype, function.argtypes = result, arguments
         found[name] = function
-    for name in ("line_next", "item_let_go"):  # which are short where they are told not to wait, and not to free
+    for name in ("line_next", "item_finish"):  # which are short where they are told not to wait, and not to free
         function = getattr(holding, f"sluice_{name}")
         function.restype, function.argtypes = found[name].restype, found[name].argtypes
         found[f"{name}_now"] = function
@@ -137,16 +134,14 @@ class Line:
             timeout: seconds to wait for it; None for as long as it takes.
 
         Returns:
-            the call; an item's reference is the caller's, to be given up with `done`. `NOTHING` at the timeout.
+            the call; what an item holds is the caller's, to be given up with `finish`. `NOTHING` at the timeout.
         """
-        struct = _CallStruct()
-        place = ctypes.byref(struct)
+        call = Call()
+        place = ctypes.byref(call)
         # Where something stands there already the GIL need not be let go, and won again, to take it.
-        found = self._functions.line_next_now(self.address, 0, place)
-        if found == NOTHING and timeout != 0:
-            wait = -1 if timeout is None else max(1, round(timeout * 1e6))
-            found = self._functions.line_next(self.address, wait, place)
-        return _NOTHING if found == NOTHING else Call(found, struct.owner, struct.value)
+        if self._functions.line_next_now(self.address, 0, place) == NOTHING and timeout != 0:
+            self._functions.line_next(self.address, -1 if timeout is None else max(1, round(timeout * 1e6)), place)
+        return call
 
     def __len__(self) -> int:
         return int(self._functions.line_length(self.address))
@@ -165,21 +160,19 @@ class Route:
         self._functions.route_set(self.address, None if line is None else line.address)
 
 
-Work = Callable[[int, Any], Any]
-_owners = itertools.count(1)
-_queues: "weakref.WeakValueDictionary[int, Inflight]" = weakref.WeakValueDictionary()
+_numbers = itertools.count(1)
+_owners: dict[int, "weakref.ref[Worker]"] = {}
 
 
 class Inflight:
     """The queue of one element; see `sluice.elements.direct` for how it is used."""
 
-    def __init__(self, work: "weakref.WeakMethod[Work]") -> None:
-        """Make a stopped queue, on whose items the thread at a line calls `work`, see `work_on`."""
+    def __init__(self, owner: Worker) -> None:
+        """Make a stopped queue, whose buffers this owner works on as long as it lives, see `work_on`."""
         self._functions = _functions()
-        self.work = work
-        owner = next(_owners)
-        _queues[owner] = self
-        self.address: int = self._functions.inflight_new(owner)
+        number = next(_numbers)
+        _owners[number] = weakref.ref(owner, lambda _: _owners.pop(number, None))
+        self.address: int = self._functions.inflight_new(number)
         self._number = ctypes.c_uint64()
         weakref.finalize(self, self._functions.inflight_unref, self.address).atexit = False
 
@@ -268,41 +261,29 @@ class Inflight:
 
 
 def work_on(call: Call, model: Any) -> Any:
-    """Have the element that an item belongs to work on it, and return what its method returns.
+    """Have the element that a buffer belongs to work on it, and return what its method ``work`` returns.
 
-    The method is given the item, whose reference is its own from then on, and the model; it must not raise.
+    What the call holds is the method's from then on.
     """
-    queue = _queues.get(call.owner)
-    work = None if queue is None else queue.work()
-    if work is not None:
-        return work(call.value, model)
-    done(call.value, DROP)
-    return None
+    reference = _owners.get(call.owner)
+    owner = None if reference is None else reference()
+    if owner is None:
+        drop(call)
+        return None
+    return owner.work(call, model)
 
 
-def claim(item: int) -> Claimed:
-    """Take a reference of the buffer of an item, so that it stays even where the queue is flushed; see `let_go`."""
-    struct = _ClaimedStruct()
-    _functions().item_claim(item, ctypes.byref(struct))
-    return Claimed(struct.buffer, struct.number, struct.mark)
+def is_wanted(call: Call) -> bool:
+    """Whether a buffer was not abandoned."""
+    return bool(_functions().item_wanted(call.value))
 
 
-def is_wanted(item: int) -> bool:
-    """Whether an item was not abandoned."""
-    return bool(_functions().item_wanted(item))
+def finish(call: Call, state: int) -> None:
+    """Say what becomes of a buffer, of `PUSH`, `DROP` and `FAILED`, and give up what the call holds."""
+    if not _functions().item_finish_now(call.value, call.buffer, state, 0):
+        _functions().item_finish(call.value, call.buffer, state, 1)
 
 
-def let_go(item: int, buffer: int) -> None:
-    """Give back the reference of `claim`."""
-    if not _functions().item_let_go_now(item, buffer, 0):
-        _functions().item_let_go(item, buffer, 1)
-
-
-def done(item: int, state: int) -> None:
-    """Say what becomes of an item, of `PUSH`, `DROP` and `FAILED`, and give up its reference."""
-    _functions().item_done(item, state)
-
-
-def drop(item: int) -> None:
-    """`done` with `DROP`, for an item that nobody will work on."""
-    done(item, DROP)
+def drop(call: Call) -> None:
+    """`finish` with `DROP`, for a buffer that nobody will work on."""
+    finish(call, DROP)

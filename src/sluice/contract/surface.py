@@ -32,7 +32,9 @@ __all__ = ["Plane", "Surface", "SurfaceBatch", "SurfaceError", "writable_batch",
 _SURFACE = struct.Struct("=2Q6I20I")  # SurfaceInfo of native/surface.h
 _SIZE, _SIZE_OFFSET = struct.Struct("=2I"), 16  # width and height in it
 _BATCH = struct.Struct("=5I")  # BatchInfo of native/surface_read.c
-_USUAL_SURFACES = 64
+_RAW = struct.Struct("=Q120s5I4x")  # RawRead of native/surface_read.c
+_USUAL_SURFACES = 8
+_MEM_TYPES = tuple(MemType)  # by value; the C library lets no others through
 
 
 class SurfaceBatch:
@@ -46,14 +48,14 @@ class SurfaceBatch:
 
     def __init__(
         self,
-        header: tuple[int, int, int, int, int],
+        header: tuple[int, ...],
         infos: bytes,
         hold: Hold | None,
         writable: frozenset[int] = frozenset(),
         lent: int = 0,
     ) -> None:
         mem_type, gpu_id, self.capacity, self._length, trusted = header
-        self._lease = Lease(MemType(mem_type), gpu_id, bool(trusted), hold, lent)
+        self._lease = Lease(_MEM_TYPES[mem_type], gpu_id, bool(trusted), hold, lent)
         self._infos = infos
         self._surfaces: dict[int, Surface] = {}
         self._writable = writable
@@ -105,10 +107,10 @@ class SurfaceBatch:
         """`of_raw` for the buffer at an address; the format is kept until the call is over, since C reads its info."""
         short = lent and not format.on_cuda
         lib, unref = (short_functions(), gstref.unref_shared) if short else (functions(), gstref.unref)
-        raw = raw_struct_at(buffer, format)
-        holder = Hold(gstref.new_buffer(), unref)
-        call(lib.batch_single, holder.address, ctypes.byref(raw))
-        return cls._read(holder.address, lent=lent, hold=holder)
+        read = ctypes.create_string_buffer(_RAW.size)
+        call(lib.raw_read, ctypes.byref(raw_struct_at(buffer, format)), read, failed=-1)
+        keep, info, *header = _RAW.unpack_from(read)
+        return cls(tuple(header), info, Hold(keep, unref))
 
     @classmethod
     def _read(
@@ -117,23 +119,21 @@ class SurfaceBatch:
         writable: frozenset[int] = frozenset(),
         *,
         lent: bool = False,
-        hold: Hold | None = None,
     ) -> "SurfaceBatch":
-        """Read the surfaces in a buffer; `hold` is what keeps them if it is not made here."""
+        """Read the surfaces in a buffer."""
         places = _USUAL_SURFACES
         lib = short_functions() if lent else functions()
         while True:
             header = ctypes.create_string_buffer(_BATCH.size)
             infos = ctypes.create_string_buffer(_SURFACE.size * places)
             keep = ctypes.c_void_p()
-            place = None if lent or hold is not None else ctypes.byref(keep)
+            place = None if lent else ctypes.byref(keep)
             filled = call(lib.batch_read, buffer, header, infos, places, place, failed=-1)
-            if place is not None:
-                hold = Hold(keep.value or 0)
+            hold = None if lent else Hold(keep.value or 0)
             if filled <= places:
                 read = memoryview(infos)[: _SURFACE.size * filled].tobytes()
-                return cls(_BATCH.unpack(header.raw), read, hold, writable, buffer if hold is None else 0)
-            places, hold = filled, None if place is not None else hold
+                return cls(_BATCH.unpack(header), read, hold, writable, buffer if hold is None else 0)
+            places = filled
 
     def __len__(self) -> int:
         return self._length

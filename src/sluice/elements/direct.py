@@ -8,7 +8,6 @@ Imports gi and the standard library only, since GStreamer scans it.
 """
 
 import itertools
-import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from sluice.elements.base import InFlightElement, post_error
 from sluice.elements.fifo import Entry, Fifo
 
 if TYPE_CHECKING:
-    from sluice.contract.inflight import Inflight, Route
+    from sluice.contract.inflight import Call, Inflight, Route
 
 
 class DirectFifo(Fifo):
@@ -34,12 +33,12 @@ class DirectFifo(Fifo):
         self._inside: dict[int, Entry] = {}
         self._numbers = itertools.count()
 
-    def open(self, pad: Gst.Pad, work: "weakref.WeakMethod[Any]") -> None:
-        """Make the queue in C, for the buffers of a sink pad; before anything else, and without effect after that."""
+    def open(self, pad: Gst.Pad, element: "DirectElement") -> None:
+        """Make the queue in C, for the buffers of an element's sink pad; first of all, and without effect later."""
         from sluice.contract.inflight import Inflight
 
         if self._queue is None:
-            self._queue = Inflight(work)
+            self._queue = Inflight(element)
             self._queue.take_buffers_of(pad)
 
     @property
@@ -138,27 +137,31 @@ class DirectElement(InFlightElement):
     def set_route(self, route: "Route | None") -> None:
         """Have buffers take the short way where a line of this route is open; None: never. Called at NULL→READY."""
         self._direct = route is not None
-        self._fifo.open(self.sinkpad, weakref.WeakMethod(self.work))
+        self._fifo.open(self.sinkpad, self)
         self._fifo.queue.set_route(route)
 
-    def work(self, item: int, model: Any) -> Any:
-        """Work on a buffer and say what becomes of it with `sluice.contract.inflight.done` or `fail`; must not raise.
+    def work(self, call: "Call", model: Any) -> Any:  # noqa: ARG002 - for overriding methods
+        """Work on a buffer and end with `sluice.contract.inflight.finish` or `fail`; must not raise.
+
+        This one drops it, as a buffer is that comes when the element has stopped.
 
         Args:
-            item: see `sluice.contract.inflight.claim`; its reference goes to this method.
+            call: the buffer, with a reference that goes to this method.
             model: what the thread at the line works with.
 
         Returns:
             None, or an `sluice.models.instance.Unfinished` where that is not said yet.
         """
-        raise NotImplementedError
+        from sluice.contract.inflight import drop
 
-    def fail(self, item: int, number: int, error: BaseException) -> None:
-        """End the stream with an exception once the buffers before this item's have left."""
-        from sluice.contract.inflight import FAILED, done
+        drop(call)
 
-        self._errors[number] = error
-        done(item, FAILED)
+    def fail(self, call: "Call", error: BaseException) -> None:
+        """End the stream with an exception once the buffers before this one have left."""
+        from sluice.contract.inflight import FAILED, finish
+
+        self._errors[call.number] = error
+        finish(call, FAILED)
 
     def in_turn(self, action: Callable[[], Any]) -> None:
         """Do something between the buffers that have arrived and those that come, whose work is not begun yet."""

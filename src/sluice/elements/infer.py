@@ -28,18 +28,15 @@ from sluice.elements.infer_properties import (
     property_name,
 )
 from sluice.elements.infer_property import Change
-from sluice.elements.infer_state import IntervalCounter, RateLimit, Stats
-from sluice.errors import ConfigurationError, format_trace
+from sluice.elements.infer_state import Stats
+from sluice.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sluice.contract.inflight import Claimed
-    from sluice.elements.infer_calls import Remark, Results
+    from sluice.contract.inflight import Call
+    from sluice.elements.infer_calls import Results
     from sluice.elements.infer_feed import Feed
-    from sluice.elements.infer_frames import BatchReader, OpenBatch
+    from sluice.elements.infer_work import Work
     from sluice.models.instance import Unfinished
-    from sluice.models.raw_files import RawFiles
 
 NVMM_FORMATS = "{ NV12, RGBA, I420, RGB }"
 CAPS = (
@@ -69,13 +66,9 @@ class SluiceInfer(PromptedElement):
 
     def __init__(self) -> None:
         super().__init__()
-        self._counter = IntervalCounter()
-        self._warnings = RateLimit()
-        self._told: set[tuple[str, str]] = set()  # kind of remark, and model
         self._stats = Stats()
-        self._readers: dict[int, BatchReader] = {}  # by the mark that buffers carry, newest last
         self._feed: Feed | None = None
-        self._files: RawFiles | None = None
+        self._work: Work | None = None
 
     # Properties
 
@@ -123,6 +116,7 @@ class SluiceInfer(PromptedElement):
 
     def start(self) -> None:
         from sluice.elements.infer_feed import Feed
+        from sluice.elements.infer_work import Work
         from sluice.models.raw_files import RawFiles
 
         self._values = with_configuration(self._values, self._given)
@@ -131,16 +125,14 @@ class SluiceInfer(PromptedElement):
             keys = ", ".join(key for key, _ in settings.options)
             raise ConfigurationError(f"model-options has {keys}, and model is 'none', which takes no options")
         self._stats = Stats()
-        self._told.clear()
-        self._counter.reset()
-        self._readers.clear()
         self._feed = Feed(settings.scope, settings.iou, self.warn)
-        self._files = RawFiles(settings.unique_id, Path.cwd()) if settings.nvinfer.writes_files else None
-        self.start_model(settings)
+        files = RawFiles(settings.unique_id, Path.cwd()) if settings.nvinfer.writes_files else None
+        slot = self.start_model(settings)
+        self._work = Work(settings, self._values, slot, self._stats, self._feed, files, self.warn)
 
     def stop(self) -> None:
         self.stop_model()
-        self._feed = None
+        self._feed = self._work = None
 
     # Queries: what downstream can take is what this element can take, since the buffers go through
 
@@ -167,7 +159,8 @@ class SluiceInfer(PromptedElement):
         """Do what an event says for the buffers behind it."""
         kind = event_type(event)
         if kind == Gst.EventType.EOS:
-            self._counter.reset()
+            if self._work is not None:
+                self._work.counter.reset()
         elif kind == INFER_INTERVAL_UPDATE:
             self.set_property("interval", (parse_control_event(event) or {})["interval"])
         if self._feed is not None:
@@ -179,162 +172,31 @@ class SluiceInfer(PromptedElement):
             self._feed.forget()
 
     def on_caps(self, caps: Gst.Caps) -> Gst.Caps:
-        from sluice.elements.infer_frames import BatchReader
-
-        settings = self._settings
-        assert settings is not None
-        mark = max(self._readers, default=0) + 1
-        self._readers[mark] = BatchReader(caps, settings.nvinfer.gpu)
-        self._fifo.queue.set_mark(mark)
+        assert self._work is not None
+        self._fifo.queue.set_mark(self._work.on_caps(caps))
         return caps
 
     def submit(self, buffer: Gst.Buffer, _caps: Gst.Caps) -> "Pending[Results] | None":
         from sluice.contract import gstref
-        from sluice.elements.infer_calls import call_model
 
-        settings, slot, stats, feed, files = self._settings, self._slot, self._stats, self._feed, self._files
-        assert settings is not None
-        assert feed is not None
-        assert slot is not None
+        assert self._work is not None
         self.catch_up()
-        batch = self._open(
-            gstref.buffer_address(buffer), max(self._readers), self._fifo.queue.arrived - 1, running=slot.running
-        )
-        if batch is None:
-            return None
-        pending = feed.submit(slot, batch, lambda model: call_model(model, batch, settings, stats, files))
-        if pending is None:
-            stats.count_batch(len(batch.metas), skipped=len(batch.metas))
-        return pending
+        return self._work.submit(gstref.buffer_address(buffer), self._fifo.queue.arrived - 1)
 
-    def _open(
-        self, buffer: int, mark: int, number: int, *, running: bool = True, lent: bool = False
-    ) -> "OpenBatch | None":
-        """Return what the model is given of a buffer; None, and it is counted, where that is nothing.
-
-        Args:
-            buffer: address of the buffer.
-            mark: that of its caps.
-            number: how many buffers came before it.
-            running: whether there is a model.
-            lent: whether the caller keeps the buffer alive until the batch is released.
-        """
-        from sluice.contract.metadata import Lease
-
-        settings, slot, feed, reader = self._settings, self._slot, self._feed, self._readers[mark]
-        assert settings is not None
-        assert feed is not None
-        assert slot is not None
-        metas, rows = reader.read(buffer, number, Lease())
-        if metas and slot.wants_sample:
-            sample = feed.sample(metas, reader.surfaces_at(buffer), settings.batch_size)
-            if sample is not None:
-                slot.offer(sample)
-        if metas and running and (feed.secondary or self._counter.wants(self._values["interval"])):
-            return feed.open(slot, metas, rows, reader.surfaces_at(buffer, lent=lent))
-        self._stats.count_batch(len(metas), skipped=len(metas))
-        return None
-
-    def work(self, item: int, model: Any) -> "Unfinished | None":
-        from sluice.contract.inflight import DROP, PUSH, claim
-        from sluice.elements.infer_calls import BegunCall, BegunWork, call_model
-
-        claimed = claim(item)
-        settings = self._settings
-        if not claimed.buffer or settings is None:
-            self._let_go(item, claimed, DROP)
+    def work(self, call: "Call", model: Any) -> "Unfinished | None":
+        work = self._work
+        if work is None:
+            super().work(call, model)
             return None
         try:
-            self.catch_up(claimed.number)
-            batch = self._open_claimed(claimed)
-            if batch is None:
-                self._let_go(item, claimed, PUSH)
-                return None
-            results = call_model(model, batch, settings, self._stats, self._files)
+            self.catch_up(call.number)
         except BaseException as error:
-            self._give_up(item, claimed, error)
+            self.fail(call, error)
             return None
-        if isinstance(results, BegunCall):
-            return BegunWork(results, lambda found: self._end(item, claimed, found))
-        self._end(item, claimed, results)
-        return None
-
-    def _open_claimed(self, claimed: "Claimed") -> "OpenBatch | None":
-        """`_open` for a buffer that was announced; forgets the readers of caps before its own."""
-        if len(self._readers) > 1:
-            for mark in [mark for mark in self._readers if mark < claimed.mark]:
-                del self._readers[mark]
-        return self._open(claimed.buffer, claimed.mark, claimed.number, lent=True)
-
-    def _end(self, item: int, claimed: "Claimed", results: "Results") -> None:
-        """Write the results of an item's batch, unless it was abandoned while the model worked, and let it leave."""
-        from sluice.contract.inflight import DROP, PUSH, is_wanted
-
-        if not is_wanted(item):
-            self._let_go(item, claimed, DROP)
-            return
-        try:
-            self._write(results)
-        except BaseException as error:
-            self._give_up(item, claimed, error)
-        else:
-            self._let_go(item, claimed, PUSH)
-
-    @staticmethod
-    def _let_go(item: int, claimed: "Claimed", state: int) -> None:
-        """Give the buffer back and say what becomes of it."""
-        from sluice.contract.inflight import done, let_go
-
-        if claimed.buffer:
-            let_go(item, claimed.buffer)
-        done(item, state)
-
-    def _give_up(self, item: int, claimed: "Claimed", error: BaseException) -> None:
-        """Give the buffer back and have the error end the stream."""
-        from sluice.contract.inflight import let_go
-
-        let_go(item, claimed.buffer)
-        self.fail(item, claimed.number, error)
+        return work.work(call, model, self.fail)
 
     def finish(self, _buffer: Gst.Buffer, result: "Results | None") -> bool:
         if result is not None:
-            self._write(result)
+            assert self._work is not None
+            self._work.write(result)
         return True
-
-    def _write(self, result: "Results") -> None:
-        """Write what the model found into the metadata; raises what ends the stream."""
-        settings = self._settings
-        assert settings is not None
-        if result.error is not None:
-            if self._values["on-error"] == "fail":
-                raise result.error
-            outcome = "passed on without detections" if result.lost else "inferred again frame by frame"
-            self._warn_of_model_error(result.error, outcome)
-        cut = result.cut() if settings.max_detections is None else 0
-        objects = result.attach(settings.unique_id)
-        self._tell_once(result.remarks)
-        frames = len(result.batch.metas)
-        seen = len(result) - result.lost
-        self._stats.count_batch(frames, inferred=seen, errors=result.lost, objects=objects, cut=cut)
-
-    def _tell_once(self, remarks: "Iterable[Remark]") -> None:
-        """Post a warning for each kind of remark that was not told of the model that runs."""
-        for remark in remarks:
-            model = self._values["model"] or self._values["config-file-path"]
-            if (remark.kind, model) not in self._told:
-                self._told.add((remark.kind, model))
-                self.warn(f"{model}: {remark.text}", remark.trace)
-
-    def _warn_of_model_error(self, error: BaseException, outcome: str) -> None:
-        """Post a warning with what became of the frames and the model's traceback, at most one in five seconds."""
-        held_back = self._warnings.passes()
-        if held_back is None:
-            return
-        place = (
-            f"stream {error.stream}, frame {error.frame}: "
-            if hasattr(error, "stream") and hasattr(error, "frame")
-            else ""
-        )
-        more = f" ({held_back} more since the last such warning)" if held_back else ""
-        trace = format_trace(error)
-        self.warn(f"{place}{outcome}: {type(error).__name__}: {error}{more}", trace)

@@ -36,8 +36,11 @@ class SwappingElement(DirectElement):
         self._requests: list[SwapRequest] = []
         self._requests_lock = threading.Lock()
 
-    def start_model(self, settings: Settings) -> None:
-        """Load the model that the properties ask for, and report that it runs; raises what loading raises."""
+    def start_model(self, settings: Settings) -> "ModelSlot":
+        """Load the model that the properties ask for, report that it runs, and return where it is.
+
+        Raises what loading raises.
+        """
         from sluice.elements.infer_calls import definition_of, open_model
         from sluice.models.sharing import acquire
 
@@ -47,6 +50,7 @@ class SwappingElement(DirectElement):
         self.set_route(None if settings.scope.secondary else self._slot.route)
         self._settings = settings
         self._announce(0, settings.model)
+        return self._slot
 
     def stop_model(self) -> None:
         """Give the model back; a change that is still in progress is reported as failed."""

@@ -96,7 +96,10 @@ class Detections:
     @classmethod
     def empty(cls) -> Detections:
         """No detections: arrays of length 0 with the right shapes and dtypes."""
-        return cls(np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int32))
+        made = cls.__new__(cls)
+        # Copied and not made anew: most frames of most cameras get this. Arrays without elements can be shared.
+        made.__dict__.update(_EMPTY.__dict__)
+        return made
 
     @classmethod
     def of_whole(cls, whole: WholeFrame) -> Detections:
@@ -230,6 +233,9 @@ class Detections:
     def to_torchvision(self) -> dict[str, Any]:
         """As a torchvision dict of CPU tensors (torch must be installed)."""
         return conversions.to_torchvision(self)
+
+
+_EMPTY = Detections(np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int32))
 
 
 def _pick(values: Any, index: Index, length: int) -> Any:

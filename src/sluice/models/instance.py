@@ -222,7 +222,7 @@ class ModelInstance:
             self.line.note(_END)
         for call in waiting:
             if call.kind == ITEM:
-                drop(call.value)
+                drop(call)
             elif call.value > _LOOK_AGAIN:
                 self._calls.pop(call.value)[0].cancel()
 

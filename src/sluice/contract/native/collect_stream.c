@@ -4,6 +4,7 @@
 #include <time.h>
 
 #define NTP_TO_UNIX (G_GUINT64_CONSTANT(2208988800) * GST_SECOND) /* from 1900 to 1970 (RFC 868) */
+#define LARGE_FRAME 3000000 /* bytes: 1920x1080 in 4:2:0 has 3,110,400 */
 
 /* ---- references ---- */
 
@@ -205,6 +206,15 @@ static void warn_untimed(GstElement *element, guint number) {
       __FILE__, __func__, __LINE__);
 }
 
+/* How many frames of a stream may wait, this one among them. Large ones in the host's memory are only as many as a batch
+ * takes: those behind them would win little time, and four streams of 1080p would hold 12 MB more. */
+static guint most_waiting(const Collector *collector, GstBuffer *buffer) {
+  const CollectSettings *settings = &collector->settings;
+  gboolean large = !settings->synchronised && gst_buffer_get_size(buffer) >= LARGE_FRAME &&
+                   gst_memory_is_type(gst_buffer_peek_memory(buffer, 0), GST_ALLOCATOR_SYSMEM);
+  return large ? MIN(settings->max_same_source, settings->queue_size) : settings->queue_size;
+}
+
 /* Queues a frame, whose reference is given away; waits for room. `element` may be NULL, then nobody is warned. */
 GstFlowReturn sluice_stream_put(Stream *stream, GstElement *element, GstBuffer *buffer) {
   Collector *collector = stream->collector;
@@ -225,7 +235,7 @@ GstFlowReturn sluice_stream_put(Stream *stream, GstElement *element, GstBuffer *
     }
     stream->absent = FALSE;
     stream_make_way(stream, collector->settings.max_same_source, &replaced);
-    while (stream->frames >= collector->settings.queue_size && !stream_refuses(stream))
+    while (stream->frames >= most_waiting(collector, buffer) && !stream_refuses(stream))
       g_cond_wait(&stream->room, &collector->lock);
     if (stream_refuses(stream)) answer = GST_FLOW_FLUSHING;
     else collector_put(waiting);

@@ -20,6 +20,7 @@ struct Inflight {
   gboolean stopped;
   gboolean flushing;
   gboolean taken;          /* the taking thread works on what it took */
+  guint waits_for_room, waits_for_ready, waits_for_idle; /* threads: to wake nobody costs as much as to wake somebody */
   GThread *taker;
 };
 
@@ -103,6 +104,13 @@ void sluice_inflight_start(Inflight *inflight) {
   g_mutex_unlock(&inflight->lock);
 }
 
+/* Waits at a condition of the queue's, whose `waiting` says for how many threads; with the lock held. */
+static void wait_at(Inflight *inflight, GCond *condition, guint *waiting) {
+  ++*waiting;
+  g_cond_wait(condition, &inflight->lock);
+  --*waiting;
+}
+
 /* Refuses everything, abandons what is inside and wakes every waiter; but for a stop not the taking thread. */
 void sluice_inflight_end(Inflight *inflight, gboolean stopped) {
   GQueue buffers = G_QUEUE_INIT, items = G_QUEUE_INIT;
@@ -125,7 +133,7 @@ void sluice_inflight_end(Inflight *inflight, gboolean stopped) {
 gboolean sluice_inflight_settle(Inflight *inflight) {
   g_mutex_lock(&inflight->lock);
   while (!inflight->stopped && inflight->taken && inflight->taker != g_thread_self())
-    g_cond_wait(&inflight->idle, &inflight->lock);
+    wait_at(inflight, &inflight->idle, &inflight->waits_for_idle);
   gboolean running = !inflight->stopped;
   g_mutex_unlock(&inflight->lock);
   return running;
@@ -177,7 +185,7 @@ void sluice_inflight_set_route(Inflight *inflight, Route *route) {
 gboolean sluice_inflight_drain(Inflight *inflight) {
   g_mutex_lock(&inflight->lock);
   while (!inflight->flushing && (inflight->items.length > 0 || inflight->taken))
-    g_cond_wait(&inflight->idle, &inflight->lock);
+    wait_at(inflight, &inflight->idle, &inflight->waits_for_idle);
   gboolean drained = !inflight->flushing;
   g_mutex_unlock(&inflight->lock);
   return drained;
@@ -193,7 +201,7 @@ void sluice_inflight_bind(Inflight *inflight, GstPad *pad);
 /* Called with the lock held. */
 static gboolean wait_for_room(Inflight *inflight) {
   while (!inflight->flushing && inflight->inside >= MAX(1, inflight->limit))
-    g_cond_wait(&inflight->room, &inflight->lock);
+    wait_at(inflight, &inflight->room, &inflight->waits_for_room);
   if (inflight->flushing) return FALSE;
   inflight->inside++;
   return TRUE;
@@ -287,17 +295,8 @@ void sluice_inflight_bind(Inflight *inflight, GstPad *pad) {
 
 /* ---- the thread that works on the buffers ---- */
 
-/* What a thread wants to know of an item. Mirrored by contract/inflight.py. */
-typedef struct {
-  guint64 buffer; /* with a reference, to be given back with sluice_item_let_go(); 0 where it was abandoned */
-  guint64 number;
-  gint32 mark;
-} Claimed;
-
-void sluice_item_claim(Item *item, Claimed *claimed);
-gboolean sluice_item_let_go(Item *item, GstBuffer *buffer, gboolean last);
+gboolean sluice_item_finish(Item *item, GstBuffer *buffer, gint state, gboolean last);
 gboolean sluice_item_wanted(Item *item);
-void sluice_item_done(Item *item, gint state);
 
 /* Whether an item was not abandoned. */
 gboolean sluice_item_wanted(Item *item) {
@@ -307,35 +306,35 @@ gboolean sluice_item_wanted(Item *item) {
   return wanted;
 }
 
-/* Takes a reference of an item's buffer, so that it stays even if it is abandoned. */
-void sluice_item_claim(Item *item, Claimed *claimed) {
+/* Takes a reference of an item's buffer, so that it stays even if it is abandoned, and says what is known of it. */
+void item_claim(Item *item, Call *call) {
   Inflight *inflight = item->inflight;
   g_mutex_lock(&inflight->lock);
-  *claimed = (Claimed){.number = item->number, .mark = item->mark};
-  if (item->buffer != NULL) claimed->buffer = GPOINTER_TO_SIZE(gst_buffer_ref(item->buffer));
+  call->number = item->number;
+  call->mark = item->mark;
+  if (item->buffer != NULL) call->buffer = GPOINTER_TO_SIZE(gst_buffer_ref(item->buffer));
   g_mutex_unlock(&inflight->lock);
 }
 
-/* Gives back the reference of a claim. The last one, which may free metadata and thereby enter Python, only where
- * `last` allows it; FALSE where it is left. */
-gboolean sluice_item_let_go(Item *item, GstBuffer *buffer, gboolean last) {
+/* Gives back the reference of a claim (NULL where there was nothing to claim) and that of the item, and says what becomes
+ * of it. The last reference of a buffer, which may free metadata and thereby enter Python, is given up only where `last`
+ * allows it; FALSE, with nothing done, where it is not. */
+gboolean sluice_item_finish(Item *item, GstBuffer *buffer, gint state, gboolean last) {
   Inflight *inflight = item->inflight;
   g_mutex_lock(&inflight->lock);
   gboolean held = item->buffer != NULL;
-  if (held) gst_buffer_unref(buffer);
+  gboolean finishes = held || buffer == NULL || last, wakes = FALSE;
+  if (finishes) {
+    if (held && buffer != NULL) gst_buffer_unref(buffer);
+    item->state = state;
+    wakes = inflight->waits_for_ready > 0 && g_queue_peek_head(&inflight->items) == item;
+  }
   g_mutex_unlock(&inflight->lock);
-  if (!held && last) gst_buffer_unref(buffer);
-  return held || last;
-}
-
-/* Says what becomes of an item's buffer, and gives up the reference of the item. */
-void sluice_item_done(Item *item, gint state) {
-  Inflight *inflight = item->inflight;
-  g_mutex_lock(&inflight->lock);
-  item->state = state;
-  g_cond_signal(&inflight->ready);
-  g_mutex_unlock(&inflight->lock);
+  if (!finishes) return FALSE;
+  if (wakes) g_cond_signal(&inflight->ready);
+  if (!held && buffer != NULL) gst_buffer_unref(buffer);
   item_unref(item);
+  return TRUE;
 }
 
 /* ---- the source pad's thread ---- */
@@ -344,20 +343,22 @@ typedef enum { END, ENTRY, FAILURE } TakeKind;
 
 gint sluice_inflight_take(Inflight *inflight, GstPad *pad, guint64 *number);
 
-/* Takes the oldest item once it may leave; NULL when stopped. Called and left with the lock held. */
-static Item *take_head(Inflight *inflight) {
+/* Takes the oldest item once it may leave, and says whether somebody waits for its room; NULL when stopped. Called and
+ * left with the lock held. */
+static Item *take_head(Inflight *inflight, gboolean *room) {
+  *room = FALSE;
   const Item *head;
   inflight->taken = FALSE;
-  g_cond_broadcast(&inflight->idle);
+  if (inflight->waits_for_idle > 0) g_cond_broadcast(&inflight->idle);
   while (!inflight->stopped && ((head = g_queue_peek_head(&inflight->items)) == NULL || head->state == WAITING))
-    g_cond_wait(&inflight->ready, &inflight->lock);
+    wait_at(inflight, &inflight->ready, &inflight->waits_for_ready);
   if (inflight->stopped) return NULL;
   inflight->taken = TRUE;
   inflight->taker = g_thread_self();
   Item *item = g_queue_pop_head(&inflight->items);
   if (item->buffer != NULL) {
     inflight->inside--;
-    g_cond_signal(&inflight->room);
+    *room = inflight->waits_for_room > 0;
   }
   return item;
 }
@@ -366,9 +367,10 @@ static Item *take_head(Inflight *inflight) {
  * number it gets, or the end. What downstream returns is what the next chain calls return. */
 gint sluice_inflight_take(Inflight *inflight, GstPad *pad, guint64 *number) {
   gint found = END;
+  gboolean room;
   Item *item;
   g_mutex_lock(&inflight->lock);
-  while (found == END && (item = take_head(inflight)) != NULL) {
+  while (found == END && (item = take_head(inflight, &room)) != NULL) {
     GstBuffer *buffer = g_steal_pointer(&item->buffer);
     gboolean refused = inflight->flow != GST_FLOW_OK;
     gint state = item->state;
@@ -377,6 +379,7 @@ gint sluice_inflight_take(Inflight *inflight, GstPad *pad, guint64 *number) {
     else if (refused) inflight->discarded++;
     else if (state == FAILED) found = FAILURE;
     g_mutex_unlock(&inflight->lock);
+    if (room) g_cond_signal(&inflight->room); /* not with the lock, at which the woken thread would stop again */
     item_unref(item);
     gint flow = GST_FLOW_OK;
     gboolean pushed = buffer != NULL && !refused && state == PUSH;

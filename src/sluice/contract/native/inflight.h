@@ -15,13 +15,16 @@ typedef struct Route Route;
 typedef struct Inflight Inflight;
 typedef struct Item Item;
 
-/* What stands at a line's head. Mirrored by contract/inflight.py. */
+/* What stands at a line's head. Both are mirrored by contract/inflight.py. */
 typedef enum { NOTHING, NOTE, ITEM } CallKind;
 
 typedef struct {
   gint32 kind;
   gint32 owner;    /* of an item: the number given to sluice_inflight_new() */
   guint64 value;   /* a note, or the address of an item, whose reference goes to the caller */
+  guint64 buffer;  /* of an item: with a reference of the caller's; 0 where it was abandoned */
+  guint64 number;  /* of an item: how many buffers came before it since the start */
+  gint32 mark;     /* of an item: that of the queue when it arrived */
 } Call;
 
 /* One buffer on its way. Its thread and its queue hold it; `buffer` is given up where the queue is flushed. */
@@ -37,6 +40,7 @@ struct Item {
 typedef enum { WAITING, PUSH, DROP, FAILED } ItemState;
 
 G_GNUC_INTERNAL void item_unref(Item *item);
+G_GNUC_INTERNAL void item_claim(Item *item, Call *call);
 G_GNUC_INTERNAL gboolean route_announce(Route *route, Item *item, gint32 owner);
 Route *sluice_route_ref(Route *route);
 void sluice_route_unref(Route *route);

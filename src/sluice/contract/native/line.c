@@ -11,6 +11,7 @@ struct Line {
   GMutex lock;
   GCond changed;
   GQueue queue;      /* of Queued */
+  guint waiting;     /* threads at `changed` */
 };
 
 /* The line that is open at present for the elements that share a model; none while no model is loaded. */
@@ -60,29 +61,33 @@ static void line_put(Line *line, Call call) {
   queued->link.data = queued;
   g_mutex_lock(&line->lock);
   g_queue_push_tail_link(&line->queue, &queued->link);
-  g_cond_signal(&line->changed);
+  gboolean wakes = line->waiting > 0;
   g_mutex_unlock(&line->lock);
+  if (wakes) g_cond_signal(&line->changed);
 }
 
 /* Puts a number of Python's at the end of the line. */
 void sluice_line_note(Line *line, guint64 note) { line_put(line, (Call){.kind = NOTE, .value = note}); }
 
-/* Takes what stands at the head of the line, after waiting `timeout` microseconds for it at most; -1: for ever, 0: not
+/* Takes what stands at the head of the line, an item with its buffer, after waiting `timeout` microseconds for it at most; -1: for ever, 0: not
  * at all. */
 gint sluice_line_next(Line *line, gint64 timeout, Call *call) {
   gint64 end = timeout > 0 ? g_get_monotonic_time() + timeout : 0;
   gboolean waits = timeout != 0;
   *call = (Call){.kind = NOTHING};
   g_mutex_lock(&line->lock);
+  line->waiting++;
   while (line->queue.length == 0 && waits) {
     if (timeout < 0) g_cond_wait(&line->changed, &line->lock);
     else waits = g_cond_wait_until(&line->changed, &line->lock, end);
   }
+  line->waiting--;
   GList *link = g_queue_pop_head_link(&line->queue);
   g_mutex_unlock(&line->lock);
   if (link != NULL) {
     *call = ((Queued *)link->data)->call;
     g_free(link->data);
+    if (call->kind == ITEM) item_claim(GSIZE_TO_POINTER(call->value), call);
   }
   return call->kind;
 }

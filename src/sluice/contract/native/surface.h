@@ -68,6 +68,7 @@ G_GNUC_INTERNAL gboolean read_surfaces(GstBuffer *buffer, NvBufSurface *header, 
 G_GNUC_INTERNAL gboolean check_surface(const NvBufSurfaceParams *params, char *error, gsize room);
 G_GNUC_INTERNAL void flatten_surface(const NvBufSurfaceParams *params, SurfaceInfo *info);
 
+G_GNUC_INTERNAL gboolean batch_single(GstBuffer *out, const RawFrame *raw, char *error, gsize room);
 gboolean sluice_batch_frames(GstBuffer *out, const RawFrame *frames, guint n, guint capacity, char *error, gsize room);
 
 #endif

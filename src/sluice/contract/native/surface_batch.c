@@ -215,10 +215,8 @@ static GstBuffer *memory_only(GstBuffer *buffer) {
   return made;
 }
 
-gboolean sluice_batch_single(GstBuffer *out, const RawFrame *raw, char *error, gsize room);
-
 /* Appends to `out` a batch of one surface over the memory of a raw buffer, which stays writable itself. */
-gboolean sluice_batch_single(GstBuffer *out, const RawFrame *raw, char *error, gsize room) {
+gboolean batch_single(GstBuffer *out, const RawFrame *raw, char *error, gsize room) {
   RawFrame shared = *raw;
   shared.buffer = memory_only(raw->buffer);
   gboolean done = batch_raw(out, &shared, 1, 1, error, room);

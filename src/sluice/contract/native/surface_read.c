@@ -134,3 +134,22 @@ gint sluice_batch_read(GstBuffer *buffer, BatchInfo *batch, SurfaceInfo *surface
   if (keep != NULL) *keep = gst_buffer_copy_region(buffer, GST_BUFFER_COPY_MEMORY, 0, -1);
   return header.numFilled;
 }
+
+/* Mirrored by surface.py. */
+typedef struct {
+  GstBuffer *keep; /* whose only memory is the batch */
+  SurfaceInfo surface;
+  BatchInfo batch;
+} RawRead;
+
+gint sluice_raw_read(const RawFrame *raw, RawRead *read, char *error, gsize room);
+
+/* Reads a raw buffer as a batch of one; the number of surfaces, or -1 with the reason in `error`. */
+gint sluice_raw_read(const RawFrame *raw, RawRead *read, char *error, gsize room) {
+  GstBuffer *keep = gst_buffer_new();
+  gint filled = -1;
+  if (batch_single(keep, raw, error, room)) filled = sluice_batch_read(keep, &read->batch, &read->surface, 1, NULL, error, room);
+  if (filled < 0) gst_clear_buffer(&keep);
+  read->keep = keep;
+  return filled;
+}
