@@ -155,6 +155,7 @@ def test_wrong_settings(tmp_path):
     assert "confidence is 1.5; right is a number from 0 to 1" in error_of("people", confidence=1.5)
     assert "iou is -0.1" in error_of("people", iou=-0.1)
     assert "max_detections is 0" in error_of("people", max_detections=0)
+    assert "max_detections is 0; right is 1 or more" in error_of(onnx, options={"max_detections": "0"})
     assert "no runtime 'onnxrutime'; did you mean 'onnxruntime'?" in error_of(onnx, runtime="onnxrutime")
     assert "no runtime 'onnxrutime'; did you mean 'onnxruntime'?" in error_of("people", runtime="onnxrutime")
     assert "no option 'decodr' (did you mean 'decoder'?)" in error_of(onnx, options={"decodr": "yolox"})

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.runtimes import choose_runtime, open_network
@@ -114,3 +116,27 @@ def test_exceptions_of_compiled_code_are_caught_in_any_import_order(tmp_path, or
     command = [sys.executable, "-c", IMPORTS, str(broken), order]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout) == (0, "cv2 raised\nonnxruntime raised\n"), result.stderr
+
+
+@pytest.mark.parametrize("threads", [-1, 0, 100_000])
+def test_a_number_of_threads_that_no_machine_has_is_refused_before_the_file_is_opened(tmp_path, threads):
+    with pytest.raises(ConfigurationError, match=f"threads is {threads}; right is 1 to 1024"):
+        open_network(tmp_path / "none.onnx", threads=threads)
+
+
+def test_outputs_that_are_no_numbers_are_refused(tmp_path):
+    """Classifiers of scikit-learn, for one, give texts and sequences."""
+    texts = helper.make_tensor("texts", TensorProto.STRING, [1, 2], [b"cat", b"dog"])
+    split = helper.make_node("SplitToSequence", ["numbers"], ["output"], axis=0)
+    numbers = helper.make_tensor("numbers", TensorProto.FLOAT, [2, 3], [0.0] * 6)
+    picture = helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, 8, 8])
+    graphs = (
+        (helper.make_node("Identity", ["texts"], ["output"]), texts, helper.make_tensor_value_info, TensorProto.STRING),
+        (split, numbers, helper.make_tensor_sequence_value_info, TensorProto.FLOAT),
+    )
+    for node, constant, value_info, kind in graphs:
+        graph = helper.make_graph([node], "odd", [picture], [value_info("output", kind, None)], [constant])
+        opsets = [helper.make_opsetid("", 13)]
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "odd.onnx")
+        with pytest.raises(ModelError, match=r"the output output .* is no array of numbers"):
+            open_network(tmp_path / "odd.onnx")

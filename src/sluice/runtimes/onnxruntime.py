@@ -16,6 +16,9 @@ from sluice.runtimes.unwinding import import_compiled
 
 onnxruntime: Any = import_compiled("onnxruntime")
 
+NUMBERS = frozenset(
+    ("float16", "float32", "float64", "bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
+)
 # onnxruntime names types as "tensor(float)".
 DTYPES = {"float": "float32", "float16": "float16", "double": "float64", "bool": "bool"}
 WARNINGS_OFF = 3  # OrtLoggingLevel: only errors; each initializer that is also an input is a warning line otherwise
@@ -61,6 +64,9 @@ class OnnxRuntimeNetwork:
         if len(self.info.inputs) != 1:
             names = ", ".join(str(item) for item in self.info.inputs)
             raise ModelError(f"{path} has {len(self.info.inputs)} inputs ({names}); right is one, the picture")
+        for item in self.info.outputs:
+            if item.dtype not in NUMBERS:
+                raise ModelError(f"{path}: the output {item} is no array of numbers; right are outputs that are")
         self._input, self._path = self.info.inputs[0].name, path
 
     def run(self, array: npt.NDArray[Any]) -> Sequence[npt.NDArray[Any]]:
