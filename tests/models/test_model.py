@@ -199,3 +199,49 @@ def test_an_exception_of_the_model_passes_through():
 
     with pytest.raises(RuntimeError, match="seven"):
         as_model(fails).infer(frames(1))
+
+
+class Begins(Bare):
+    """Begins calls that nothing is wrong with but one step."""
+
+    valid = False
+
+    def __init__(self, wrong: str = "") -> None:
+        self.wrong = wrong
+
+    def begin(self, frames):
+        self.frames = frames
+        return self
+
+    def step(self, name):
+        if name == self.wrong:
+            raise RuntimeError(f"the card is gone in {name}")
+
+    def ready(self):
+        self.step("ready")
+        return True
+
+    def notify(self, wake):
+        self.step("notify")
+        wake()
+        return True
+
+    def finish(self):
+        self.step("finish")
+        return self.infer(self.frames)
+
+
+def test_a_begun_call_is_ready_notifies_and_has_the_results():
+    begun, woken = as_model(Begins()).begin(frames(2)), []
+    assert begun.notify(lambda: woken.append(True))
+    assert (begun.ready(), woken, [len(result) for result in begun.finish()]) == (True, [True], [1, 1])
+
+
+@pytest.mark.parametrize("wrong", ["ready", "notify", "finish"])
+def test_what_a_begun_call_raises_is_raised_by_finish_and_never_where_it_is_asked(wrong):
+    """The thread that asks makes the calls of other elements too."""
+    begun = as_model(Begins(wrong)).begin(frames(1))
+    assert begun.notify(lambda: None) == (wrong != "notify")
+    assert begun.ready()
+    with pytest.raises(RuntimeError, match=f"the card is gone in {wrong}"):
+        begun.finish()

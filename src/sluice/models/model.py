@@ -179,24 +179,38 @@ class AdaptedModel(Prompted):
 
 
 class BegunModel:
-    """What `AdaptedModel.begin` returns: a `Begun` whose results are validated and filtered."""
+    """What `AdaptedModel.begin` returns: a `Begun` whose results are validated and filtered.
+
+    Whatever the user's `ready` or `notify` raises is raised by `finish`: the thread that asks has other calls to make.
+    """
 
     valid = True
 
     def __init__(self, begun: Begun, check: Callable[[Any], list[Detections]]) -> None:
         self._begun, self._check = begun, check
+        self._broken: Exception | None = None
 
     def ready(self) -> bool:
         """Whether `finish` would return without waiting."""
-        return self._begun.ready()
+        try:
+            return self._broken is not None or bool(self._begun.ready())
+        except Exception as error:
+            self._broken = error
+            return True
 
     def notify(self, wake: Callable[[], None]) -> bool:
         """Have `wake` called once `ready` may have become true; False where nobody will call it."""
         notify = getattr(self._begun, "notify", None)
-        return notify is not None and bool(notify(wake))
+        try:
+            return notify is not None and bool(notify(wake))
+        except Exception as error:
+            self._broken = error
+            return False
 
     def finish(self) -> list[Detections]:
-        """As `AdaptedModel.infer`; raises the same."""
+        """As `AdaptedModel.infer`; raises the same, and what `ready` or `notify` raised."""
+        if self._broken is not None:
+            raise self._broken
         return self._check(self._begun.finish())
 
 
