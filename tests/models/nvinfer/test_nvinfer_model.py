@@ -363,6 +363,8 @@ def test_open_sizes_come_from_infer_dims(tmp_path):
     brightness(tmp_path / "net.onnx", layout=(3, "height", "width"))
     with pytest.raises(ConfigurationError, match="right is infer-dims=c;h;w"):
         tiny(tmp_path)
+    with pytest.raises(ConfigurationError, match="would be 32x1000000; right are sides of 1 to 16384"):
+        tiny(tmp_path, "infer-dims=3;1000000;32")
     model = tiny(tmp_path, "infer-dims=3;64;32\noutput-tensor-meta=1")
     (found,) = model.infer([gray(255)])
     assert (found.whole.outputs.height, found.whole.outputs.width) == (64, 32)

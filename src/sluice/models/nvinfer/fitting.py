@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy.typing as npt
 
 from sluice.errors import ConfigurationError, ModelError
+from sluice.models.head import LARGEST_BATCH, LARGEST_SIZE
 from sluice.models.nvinfer.config import NvinferConfig
 from sluice.models.nvinfer.keys import Properties
 from sluice.runtimes import Network, NetworkInfo, TensorInfo
@@ -25,8 +26,9 @@ def input_layout(entry: TensorInfo, config: NvinferConfig) -> Layout:
     """The input as the network and the configuration describe it.
 
     Raises:
-        ModelError: it is no picture, or not of floating numbers.
-        ConfigurationError: infer-dims or network-input-order contradict the network, or the size stays open.
+        ModelError: it is no picture, not of floating numbers, or of a batch beyond any memory.
+        ConfigurationError: infer-dims or network-input-order contradict the network, or the size stays open or is
+            beyond any picture's.
     """
     properties = config.properties
     if len(entry.shape) != 4:
@@ -50,6 +52,12 @@ def input_layout(entry: TensorInfo, config: NvinferConfig) -> Layout:
         raise ConfigurationError(
             f"{config.path}: the network leaves the size of its input {entry} open; right is infer-dims=c;h;w"
         )
+    if not (1 <= height <= LARGEST_SIZE and 1 <= width <= LARGEST_SIZE):
+        raise ConfigurationError(
+            f"{config.path}: the input would be {width}x{height}; right are sides of 1 to {LARGEST_SIZE}"
+        )
+    if (entry.shape[0] or 1) > LARGEST_BATCH:
+        raise ModelError(f"{config.path}: the batch of the input {entry} is fixed; right is 1 to {LARGEST_BATCH}")
     return Layout((channels, height, width), last, entry.dtype)
 
 
