@@ -128,8 +128,8 @@ def disturbed(pairs, spec, share):
 def test_yuv_frames_give_the_boxes_of_the_rgb_path(data, name, pairs_of_frames):
     """At least 98 % of boxes overlap by 0.95, and 99 % of scores lie within 0.02.
 
-    It is 99 % of the boxes on average. What moves is what moves when a fifth of the RGB picture's values change by 1
-    of 255, which is how far the two ways' roundings are apart: two anchors of one object change places.
+    It is 98.9 % of the 2,662 boxes of more frames. As many move when a fifth of the RGB picture's values change by 1 of
+    255, which is how far the two ways' roundings are apart: two anchors of one object change places.
     """
     model = open_model(data / "models" / name, confidence=THRESHOLDS[name])
     moved = agreement(model, pairs_of_frames)
