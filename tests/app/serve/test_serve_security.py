@@ -109,6 +109,13 @@ def test_a_page_of_another_origin_can_neither_change_nor_show_anything(site: Sit
     assert list(site.engine.sources) == ["lobby", "planted"]
 
 
+@pytest.mark.parametrize("origin", ["http://[", "null", "http://", "", "://", "http://[::1", "\x80"])
+def test_an_origin_that_is_none_is_another_one(site: Site, origin: str) -> None:
+    with site.client() as client:
+        headers = {b"Origin": origin.encode("latin-1")}
+        assert client.get("/api/streams", headers=headers).status_code == 403
+
+
 def test_a_form_of_another_page_cannot_be_taken_for_json(site: Site) -> None:
     text = b'{"source": "test:snow", "name": "planted"}'
     with site.client() as client:

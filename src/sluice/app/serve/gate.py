@@ -153,7 +153,7 @@ class Gate:
 def _same_origin(headers: Headers, host: str, method: str, path: str) -> bool:
     """Whether a request comes from this service's page, or from no page at all."""
     origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+    if origin is not None and origin.partition("://")[2].lower() != host.lower():
         return False
     if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
         return True
