@@ -24,8 +24,8 @@ class ServeProcess:
         output: what it printed so far, on both streams.
     """
 
-    def __init__(self, config: Path, environment: dict[str, str] | None = None) -> None:
-        """Start it, and wait until it takes streams."""
+    def __init__(self, config: Path, environment: dict[str, str] | None = None, *, patience: float = STARTING) -> None:
+        """Start it, and wait until it takes streams, for so many seconds at most."""
         self.output = ""
         self.url = ""
         self._process = subprocess.Popen(
@@ -37,10 +37,14 @@ class ServeProcess:
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        until(lambda: self.url or self.ended, STARTING)
-        assert self.url, self.output
-        until(lambda: self.ended or self.status("/readyz") == 200, STARTING)
-        assert not self.ended, self.output
+        try:
+            until(lambda: self.url or self.ended, patience)
+            assert self.url, self.output
+            until(lambda: self.ended or self.status("/readyz") == 200, patience)
+            assert not self.ended, self.output
+        except BaseException:
+            self._process.kill()
+            raise
 
     @property
     def ended(self) -> bool:

@@ -450,6 +450,8 @@ def test_thresholds_go_back_to_the_model_s_own_and_what_is_refused_leaves_nothin
         pipeline.set_thresholds(confidence=0.95, classes=["thing"])
         changed(pipeline, 1)
         assert (infer(pipeline, "confidence-threshold"), infer(pipeline, "classes")) == (pytest.approx(0.95), "thing")
+        with pytest.raises(ConfigurationError, match="classes is 'thing'; it is a list"):
+            pipeline.set_thresholds(classes="thing")
         pipeline.set_thresholds(classes=["unicorn"])
         pipeline.set_thresholds(iou=0.4)  # waits for its turn
         until(lambda: happened(pipeline, "model-refused"), "no such class")

@@ -81,6 +81,8 @@ class Options:
             value = getattr(self, name)
             if value is not None and not 0 <= value <= 1:
                 raise ConfigurationError(f"{name} is {value}; it is a number from 0 to 1")
+        if isinstance(self.classes, str):  # whose letters would be taken for classes
+            raise ConfigurationError(f"classes is {self.classes!r}; it is a list of labels or class ids")
         if self.capture_time not in ("auto", "rtcp", "arrival"):
             raise ConfigurationError(f"capture_time is {self.capture_time!r}; it is 'auto', 'rtcp' or 'arrival'")
         if self.index_model is not None and self.index is None:

@@ -326,7 +326,8 @@ class Pipeline:
     ) -> None:
         """Change which detections count: those named, see the pipeline's own arguments; None: the model's own again.
 
-        The model is loaded anew for it; an event says how that went. What was refused changes nothing.
+        The model is loaded anew for it; an event says how that went. What was refused changes nothing. The tracker
+        keeps the threshold that it began with, from which detections begin tracks.
 
         Raises:
             ConfigurationError: a value cannot be used.

@@ -86,3 +86,12 @@ def test_the_oldest_go_first_and_the_current_one_stays(tmp_path: Path) -> None:
     assert prune(tmp_path, ".mp4", None, 150, paths[-1]) == paths[1:3]
     assert prune(tmp_path, ".mp4", None, None, None) == []
     assert sorted(tmp_path.iterdir()) == [*paths[3:], tmp_path / "other.txt"]
+
+
+def test_a_clock_that_was_set_back_does_not_cost_the_newest_file(tmp_path: Path) -> None:
+    names = ("a_2026.mp4", "a_2039.mp4", "a_2027.mp4", "a_2028.mp4")
+    paths = [tmp_path / name for name in names]
+    for path in paths:
+        path.write_bytes(b"x")
+    written = paths[1:]  # in this order, the clock having been set back behind the first
+    assert prune(tmp_path, ".mp4", 2, None, None, written) == paths[:2]

@@ -10,6 +10,8 @@ import httpx
 import pytest
 from serve_site import Site, StartSite, until
 
+from sluice.app.serve.answers import Answers
+
 
 def test_streams_are_listed_added_changed_restarted_and_removed(site: Site) -> None:
     with site.client() as client:
@@ -224,6 +226,16 @@ def test_health_statistics_history_answers_and_metrics(site: Site) -> None:
         assert client.get("/readyz").status_code == 503
         refused = client.post("/api/streams", json={"source": "test:snow", "name": "late"})
         assert (refused.status_code, refused.json()["title"]) == (503, "Service Unavailable")
+
+
+def test_answers_are_in_order_though_the_clock_be_set_back() -> None:
+    answers = Answers(str)
+    for at in (1000.0, 400.0, 400.0):
+        answers.add("lobby", f"said at {at:g}", at=at)
+    first, second, third = answers.since(0)
+    assert [answer.text for answer in answers.since(first.time)] == ["said at 400", "said at 400"]
+    assert [answer.text for answer in answers.since(second.time)] == ["said at 400"]
+    assert answers.since(third.time) == []
 
 
 def test_a_pipeline_that_does_not_answer_is_not_healthy(site: Site) -> None:

@@ -21,6 +21,7 @@ from sluice.app.outputs.standing import (
     Around,
     Standing,
     free_path,
+    last_written,
     make_file_sink,
     make_muxer,
     prune,
@@ -48,6 +49,7 @@ class Recorder(Standing):
         super().__init__(around)
         self._options, self._every = options, every
         self._folder = Path(options.folder).expanduser() / safe_name(around.name)
+        self._written = last_written()
         self._current: Path | None = None
         self.counts |= {"segments": 0, "bytes": 0, "deleted": 0, "lost": 0}
 
@@ -78,7 +80,9 @@ class Recorder(Standing):
         """Name the next segment after this moment; called on the recorder's own thread."""
         self._folder.mkdir(parents=True, exist_ok=True)
         name = f"{safe_name(self.around.name)}_{utc_name()}.{self._options.container}"
-        return str(free_path(self._folder / name))
+        path = free_path(self._folder / name)
+        self._written.append(path)  # before it is there: it must never be taken for an old one
+        return str(path)
 
     def on_message(self, structure: Gst.Structure) -> None:
         """Count segments, report them, and delete the oldest."""
@@ -92,9 +96,8 @@ class Recorder(Standing):
                 self.counts["bytes"] += path.stat().st_size
             self.around.tell("segment-finished", f"{self.around.name}: {path.name}", file=str(path))
             options = self._options
-            gone = prune(
-                self._folder, f".{options.container}", options.keep_segments, options.keep_bytes, self._current
-            )
+            kept = options.keep_segments, options.keep_bytes
+            gone = prune(self._folder, f".{options.container}", *kept, self._current, self._written)
             self.counts["deleted"] += len(gone)
 
     def look(self) -> None:
@@ -158,6 +161,7 @@ class Clips(Standing):
         super().__init__(around)
         self._options = options
         self._folder = Path(options.folder).expanduser() / safe_name(around.name)
+        self._written = last_written()
         self._relay: Relay | None = None
         self._path: Path | None = None
         self._last = self._due = 0.0
@@ -210,6 +214,7 @@ class Clips(Standing):
             self._folder.mkdir(parents=True, exist_ok=True)
             name = f"{safe_name(self.around.name)}_{utc_name()}_{safe_name(reason)[:40]}.{options.container}"
             self._path = free_path(self._folder / name)
+            self._written.append(self._path)
             sink = make_file_sink()
             sink.set_property("location", str(self._path))
             chain = [_parser(), make_muxer(options.container), sink]
@@ -239,6 +244,5 @@ class Clips(Standing):
         details: dict[str, Any] = {"file": str(self._path), "reasons": list(self._reasons)}
         self.around.tell("clip-finished", f"{self.around.name}: {self._path and self._path.name}", **details)
         options = self._options
-        self.counts["deleted"] += len(
-            prune(self._folder, f".{options.container}", options.keep_clips, options.keep_bytes, None)
-        )
+        kept = options.keep_clips, options.keep_bytes
+        self.counts["deleted"] += len(prune(self._folder, f".{options.container}", *kept, None, self._written))

@@ -11,11 +11,18 @@ import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
+
+from sluice.errors import SluiceError
 
 Result = TypeVar("Result")
 _STOPPING = 2.0  # seconds
 _log = logging.getLogger(__name__)
+
+
+class BusyOutputs(SluiceError):
+    """The thread of the outputs does not come to what it was asked for."""
 
 
 class Hub:
@@ -54,7 +61,7 @@ class Hub:
         """Have something done and return what it returns, or raise what it raises.
 
         Raises:
-            TimeoutError: it was not done in so many seconds.
+            BusyOutputs: it was not done in so many seconds; it is done later.
         """
         if threading.current_thread() is self._thread:
             return work()
@@ -67,7 +74,12 @@ class Hub:
                 done.set_exception(error)
 
         self._work.put(run)
-        return done.result(timeout)
+        try:
+            return done.result(timeout)
+        except FutureTimeout:
+            if done.done():
+                raise  # by the work itself
+            raise BusyOutputs(f"the outputs do not answer within {timeout:g} s; this machine is too busy") from None
 
     def aside(self, work: Callable[[], object]) -> None:
         """Have something done that may hang, on a thread of its own. For the hub's thread."""

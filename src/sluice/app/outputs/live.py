@@ -25,6 +25,8 @@ from sluice.app.outputs.triggers import Triggers
 _CLOSING = 6.0  # seconds that the files of a stream have to be finished
 Tell = Callable[..., None]
 
+_BEGINNING = 60.0  # seconds to wait for the hub, in which hundreds of streams may be added at once
+
 
 class LiveBranch:
     """The end of one stream in the pipeline, and a relay to all that is made of it.
@@ -98,7 +100,7 @@ class LiveBranch:
             else None
         )
         self.standing: dict[str, Standing] = {}
-        hub.call(lambda: self._begin(options, live, entry, tiled=batches is not None))
+        hub.call(lambda: self._begin(options, live, entry, tiled=batches is not None), _BEGINNING)
 
     def _make_bin(self, number: int) -> Gst.Pad:
         """Make the bin and return the pad that its frames come to."""

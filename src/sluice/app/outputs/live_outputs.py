@@ -171,7 +171,7 @@ class LiveOutputs:
             ConfigurationError: there is no such stream, or clips are off.
         """
         branch = self._branch(name)
-        clips = branch.standing.get("clips")
+        clips = self._hub.call(lambda: branch.standing.get("clips"))
         if not isinstance(clips, Clips):
             raise ConfigurationError(f"{name}: clips are not among the outputs")
         at = branch.now()
@@ -192,10 +192,14 @@ class LiveOutputs:
             elif not on:
                 self._unmount(name)
             return
-        standing = branch.standing.get(output)
-        if standing is None:
-            raise ConfigurationError(f"{name}: {output} is not configured")
-        self._hub.call(lambda: standing.switch(on))
+
+        def switch() -> None:
+            standing = branch.standing.get(output)
+            if standing is None:
+                raise ConfigurationError(f"{name}: {output} is not configured")
+            standing.switch(on)
+
+        self._hub.call(switch)
 
     def rtsp_url(self, name: str) -> str | None:
         """Return where a stream can be viewed; None where there is no RTSP server."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import re
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -156,6 +158,11 @@ class Standing:
         self.around.tell(f"{self.kind}-failed", f"{self.around.name}: {self.kind}: {reason}", output=self.kind)
 
 
+def last_written() -> deque[Path]:
+    """Return what keeps the last files that an output wrote: far more than anybody keeps beside one another."""
+    return deque(maxlen=10_000)
+
+
 def utc_name(when: datetime.datetime | None = None) -> str:
     """Return a time as it stands in file names, in UTC: 20260131T235959.123Z."""
     when = when or datetime.datetime.now(datetime.timezone.utc)
@@ -176,8 +183,18 @@ def free_path(path: Path) -> Path:
     return candidate
 
 
-def prune(folder: Path, suffix: str, keep: int | None, keep_bytes: int | None, current: Path | None) -> list[Path]:
-    """Delete the oldest files, by their names, until both limits are kept; return those deleted.
+def prune(
+    folder: Path,
+    suffix: str,
+    keep: int | None,
+    keep_bytes: int | None,
+    current: Path | None,
+    written: Collection[Path] = (),
+) -> list[Path]:
+    """Delete the oldest files until both limits are kept; return those deleted.
+
+    Files go by their names, which tell when they were begun; behind them those of this process in the order in which it
+    wrote them, as the clock may have been set back meanwhile.
 
     Args:
         folder: whose files with the suffix are counted.
@@ -185,9 +202,15 @@ def prune(folder: Path, suffix: str, keep: int | None, keep_bytes: int | None, c
         keep: the most files; None: no limit.
         keep_bytes: the most bytes in them; None: no limit.
         current: the one being written, which is neither counted nor deleted.
+        written: the last ones that this process wrote, the newest last.
     """
-    files = sorted(path for path in folder.glob(f"*{suffix}") if path != current)
-    sizes = {path: path.stat().st_size for path in files}
+    order = {path: number for number, path in enumerate(tuple(written))}  # which others add to
+    sizes: dict[Path, int] = {}
+    for path in folder.glob(f"*{suffix}"):
+        with contextlib.suppress(FileNotFoundError):  # somebody else tidies up too
+            if path != current:
+                sizes[path] = path.stat().st_size
+    files = sorted(sizes, key=lambda path: (order.get(path, -1), path))
     deleted = []
     while files and (
         (keep is not None and len(files) > keep) or (keep_bytes is not None and sum(sizes.values()) > keep_bytes)

@@ -11,6 +11,7 @@ from sluice.app.serve.bodies import TextAnswer
 
 MOST_ANSWERS = 500
 """Answers kept; of more, the oldest are forgotten."""
+_STEP = 1e-6  # seconds between two answers at least
 
 
 class Answers:
@@ -23,10 +24,15 @@ class Answers:
         self._scrub = scrub
 
     def add(self, stream: str, text: str, at: float | None = None) -> None:
-        """Add what was said about a stream, at a time in seconds since 1970 (default: now)."""
-        answer = TextAnswer(stream=stream, text=self._scrub(text), time=time.time() if at is None else at)
+        """Add what was said about a stream, at a time in seconds since 1970 (default: now).
+
+        Each answer's time is behind that of the one before, though the clock be set back: who has asked up to one shall
+        get the next.
+        """
+        shown, told = self._scrub(text), time.time() if at is None else at
         with self._lock:
-            self._answers.append(answer)
+            least = self._answers[-1].time + _STEP if self._answers else told
+            self._answers.append(TextAnswer(stream=stream, text=shown, time=max(told, least)))
 
     def since(self, at: float) -> list[TextAnswer]:
         """Return the answers after a time."""

@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 
 from sluice.app.model_control import BusyModel
+from sluice.app.outputs.hub import BusyOutputs
 from sluice.app.serve.calls import BusyError, UnfinishedError
 from sluice.app.serve.loading import explain, shown
 from sluice.app.serve.paths import OutsideError
@@ -32,6 +33,7 @@ _STATUS: tuple[tuple[type[SluiceError], HTTPStatus], ...] = (
     (BusyModel, HTTPStatus.CONFLICT),
     (NotReadyError, HTTPStatus.SERVICE_UNAVAILABLE),
     (UnfinishedError, HTTPStatus.GATEWAY_TIMEOUT),
+    (BusyOutputs, HTTPStatus.GATEWAY_TIMEOUT),
     (SluiceError, HTTPStatus.UNPROCESSABLE_ENTITY),
 )
 

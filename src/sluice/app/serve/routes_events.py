@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -133,7 +132,7 @@ def _statistics(service: Service, context: Context) -> Statistics:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return Statistics(
         version=__version__,
-        uptime=time.time() - service.started,
+        uptime=service.uptime,
         cpu_seconds=usage.ru_utime + usage.ru_stime,
         memory_bytes=int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_SIZE,
         viewers=context.viewers.count,

@@ -48,7 +48,6 @@ class Service:
         pictures: live pictures of the streams.
         history: the numbers of the last minutes.
         answers: what language models said about the streams.
-        started: when the service was made, in seconds since 1970.
     """
 
     def __init__(self, loaded: Loaded, state: StateFile, engine: Engine, pictures: Pictures) -> None:
@@ -62,7 +61,7 @@ class Service:
         self.pictures = pictures
         self.history = History(engine)
         self.answers = Answers(loaded.secrets.scrub)
-        self.started = time.time()
+        self._begun = time.monotonic()
         self._file = state
         self._state = state.read()
         self._changing = threading.Lock()  # of the state alone: never held while the engine is called
@@ -70,6 +69,11 @@ class Service:
         self._entries: dict[str, StreamEntry] = {}
         self._unsubscribe: Callable[[], None] = lambda: None
         self._ready = False
+
+    @property
+    def uptime(self) -> float:
+        """Seconds since the service was made, whatever was done to the clock."""
+        return time.monotonic() - self._begun
 
     @property
     def ready(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from sluice.app.graph import Graph
     from sluice.app.source_bin import SourceBin
 
+_logger = logging.getLogger(__name__)
 _MOST_TEXTS = 20
 _LEAVING = 2.0  # seconds that the frames of a removed stream have to pass, and then its file to be finished
 _HOW_IT_IS_OPENED = ("delivery", "decoder", "transport", "latency_ms", "loop")
@@ -88,8 +90,9 @@ class Tending:
         """Give an added stream its place in the graph; on its worker."""
         try:
             self._graph.join(stream)
-        except SluiceError as error:
-            reason = redact(str(error))
+        except Exception as error:  # whatever it is: it concerns this stream alone, and who looks at it must see it
+            _note_unexpected(stream, error)
+            reason = redact(str(error) or type(error).__name__)
             self._post(lambda: self._do(stream, stream.supervisor.give_up(reason)))
 
     def begin(self, stream: Stream) -> None:
@@ -269,6 +272,9 @@ class Tending:
             reason, state = str(error), StreamState.UNKNOWN_HOST
         except SluiceError as error:
             reason, state = redact(str(error)), StreamState.UNSUPPORTED
+        except Exception as error:
+            _note_unexpected(stream, error)
+            reason, state = redact(str(error) or type(error).__name__), StreamState.LOST
         else:
             if begun:
                 return
@@ -305,3 +311,9 @@ class Tending:
         noted, text = stream.summary.errors, f"{stream.source.shown}: {reason}"
         if len(noted) < _MOST_TEXTS and text not in noted:
             noted.append(text)
+
+
+def _note_unexpected(stream: Stream, error: Exception) -> None:
+    """Keep the traceback of an error that is none of ours."""
+    if not isinstance(error, SluiceError):
+        _logger.error("the stream %s failed", stream.name, exc_info=error)
