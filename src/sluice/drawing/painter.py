@@ -61,11 +61,15 @@ _NO_CLASS = 255
 _TEXTS_AT_ONCE = 256
 
 
+_Key = tuple[str, str, int, tuple[int, int] | None]
+"""The arguments of `render`: text, font, size in points, and the room there is."""
+
+
 class _Placed(NamedTuple):
     """A rendered text and where its background begins, in the picture."""
 
     text: Text
-    key: tuple[str, str, int]
+    key: _Key
     left: int
     top: int
     glyphs: Bytes
@@ -122,9 +126,8 @@ class Painter:
         left, top = max(_whole(text.x), 0), max(_whole(text.y), 0)
         if left >= canvas.width or top >= canvas.height:
             return None
-        size = min(max(int(text.size), MIN_FONT_SIZE), MAX_FONT_SIZE)
-        key = (text.text, text.font, size)
-        return _Placed(text, key, left, top, self._glyphs.get(key, lambda: _sized(render(*key))))
+        key = (text.text, text.font, _points(text.size), None)
+        return _Placed(text, key, left, top, self._rendered(key))
 
     def _text(self, canvas: Canvas, placed: _Placed) -> None:
         """The background is wider than the text by the font size and higher by half of it, the glyphs in its middle."""
@@ -139,15 +142,18 @@ class Painter:
     def _panel(self, canvas: Canvas, panel: Panel) -> None:
         if not panel.text.strip():
             return
-        points = panel.size or canvas.height * _POINTS_PER_PIXEL / _PANEL_LINES
-        size = min(max(int(points), MIN_FONT_SIZE), MAX_FONT_SIZE)
+        size = _points(panel.size or canvas.height * _POINTS_PER_PIXEL / _PANEL_LINES)
         margin = size // 2
         key = (panel.text, panel.font, size, (canvas.width - 2 * margin, canvas.height // 2 - 2 * margin))
-        glyphs = self._glyphs.get(key, lambda: _sized(render(*key)))
+        glyphs = self._rendered(key)
         top = max(canvas.height - glyphs.shape[0] - 2 * margin, 0)
         canvas.fill(0, top, canvas.width, canvas.height, to_bytes(panel.background))
         if glyphs.size:
             self._glyphs_at(canvas, key, glyphs, (margin, top + margin), panel.color)
+
+    def _rendered(self, key: _Key) -> Bytes:
+        """The glyphs of a text, from the cache where it was drawn before."""
+        return self._glyphs.get(key, lambda: _sized(render(*key)))
 
     def _glyphs_at(self, canvas: Canvas, key: Hashable, glyphs: Bytes, place: tuple[int, int], rgba: Rgba) -> None:
         """Blend rendered glyphs, whose stamp is kept under a key, with their first pixel at a place."""
@@ -157,6 +163,11 @@ class Painter:
         stamp_key = (key, color, odd_x, odd_y, canvas.color_space)
         stamp = self._stamps.get(stamp_key, lambda: _stamp(canvas, glyphs, odd_x, odd_y, color))
         canvas.paste(stamp, left - odd_x, top - odd_y)
+
+
+def _points(size: float) -> int:
+    """The size that a font is drawn in, as nvdsosd limits it."""
+    return min(max(int(size), MIN_FONT_SIZE), MAX_FONT_SIZE)
 
 
 def _sized(glyphs: Bytes) -> tuple[Bytes, int]:

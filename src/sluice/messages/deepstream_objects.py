@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from sluice.contract import bulk
 from sluice.contract.metadata import FrameMeta, ObjectMeta
 
@@ -40,7 +42,8 @@ def read_objects(frame: FrameMeta, *, classifiers: bool = True) -> list[SeenObje
     """
     rows = bulk.read_objects(frame).rows
     corners = rows["box"].copy()
-    corners[:, 2:] += corners[:, :2]
+    with np.errstate(invalid="ignore"):  # a box of another's element may have no place
+        corners[:, 2:] += corners[:, :2]
     if not frame.source_width and not frame.pipeline_width:
         corners[:, ::2] = 0
     if not frame.source_height and not frame.pipeline_height:
