@@ -88,7 +88,7 @@ def test_the_published_example(data):
 
 def test_the_example_of_the_documentation(read):
     page = (Path(__file__).parents[2] / "docs" / "analytics.md").read_text()
-    rules = read(page.partition("```ini\n")[2].partition("```")[0]).streams[0]
+    rules = read(page.partition('```ini title="lines.txt"\n')[2].partition("```")[0]).streams[0]
     found = [rule.name for rule in (*rules.lines, *rules.regions, *rules.crowds, *rules.directions)]
     assert found == ["exit", "door", "hall", "South"]
 
