@@ -122,6 +122,15 @@ def test_what_differs_is_said(tmp_path):
         ("", "but: none"),
         ("BaseConfig:\n  minDetectorConfidence: high\n", "minDetectorConfidence in BaseConfig is 'high'; a number"),
         ("TargetManagement:\n  probationAge: 1.5\n", "probationAge is 1.5; a whole number would be right"),
+        (
+            "TargetManagement:\n  maxTargetsPerStream: 0\n",
+            "maxTargetsPerStream in TargetManagement is 0; it is 1",
+        ),
+        ("TargetManagement:\n  probationAge: -5\n", "probationAge in TargetManagement is -5; it is 0 or more"),
+        (
+            "DataAssociator:\n  minMatchingScore4Iou: 5\n",
+            "minMatchingScore4Iou in DataAssociator is 5; it is 1",
+        ),
         ("TargetManagement:\n  probationAge: .inf\n", "probationAge in TargetManagement is inf; a number"),
         ("TargetManagement:\n  probationAge: " + "9" * 5000, "is not YAML"),
         ("BaseConfig: " + "[" * 3000, "nested deeper"),

@@ -80,6 +80,11 @@ def test_options_are_finite_numbers(value):
         parse_options("bytetrack", f"minimum_iou_threshold={value}")
 
 
+def test_a_threshold_that_nothing_reaches_is_refused():
+    with pytest.raises(ConfigurationError, match=r"minimum_iou_threshold is 2\.0; nothing reaches more than 1"):
+        parse_options("bytetrack", "minimum_iou_threshold=2")
+
+
 def test_values_that_the_library_refuses_are_refused_with_its_reason():
     with pytest.raises(
         ConfigurationError, match=r"bytetrack refuses its options.*frame_rate must be a finite positive"

@@ -6,7 +6,6 @@ It reads nvdsanalytics' configuration files and writes its user metas, and besid
 Imports gi and the standard library only; numpy, the contract and the analytics are imported at NULL→READY.
 """
 
-import math
 from typing import TYPE_CHECKING
 
 import gi
@@ -88,8 +87,6 @@ class SluiceAnalytics(InPlaceElement):
 
         if not self.config_file:
             raise ConfigurationError("config-file is not set; sluiceanalytics needs a configuration of nvdsanalytics")
-        if math.isnan(self.hysteresis):
-            raise ConfigurationError("hysteresis is nan; a number of pixels from 0 on would be right")
         provider.provider()
         self._counters = Counters()
         self._analysis = FrameAnalysis(

@@ -42,8 +42,6 @@ def set_up(element: SluiceTracker, config_file: str) -> Setup:
         ConfigurationError: a property, the file or what they ask for together is not right.
     """
     _check_library(element.ll_lib_file or "")
-    if math.isnan(element.track_threshold):
-        raise ConfigurationError("track-threshold is nan; a score from 0 to 1 would be right, or -1")
     config = _read(config_file)
     algorithm = _algorithm(element.algorithm or "", config)
     options = {

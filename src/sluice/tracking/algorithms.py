@@ -123,7 +123,9 @@ def parse_options(name: str, text: str) -> dict[str, bool | int | float | str]:
             raise ConfigurationError(
                 f"{name} has no option {key!r} that can be set as text; it has: {', '.join(defaults)}"
             )
-        options[key] = _convert(f"{name} option {key}", value, defaults[key])
+        option = options[key] = _convert(f"{name} option {key}", value, defaults[key])
+        if "threshold" in key and isinstance(option, float) and option > 1:
+            raise ConfigurationError(f"{name} option {key} is {option}; nothing reaches more than 1")
     return options
 
 

@@ -110,25 +110,25 @@ def read_config(path: str) -> LowLevelConfig:
     groups = _Groups(path, _load(path))
     nvidia, algorithm = _algorithm(groups)
     notes = _notes(nvidia, algorithm, groups)
-    shadow_age = groups.whole("maxShadowTrackingAge", "TargetManagement", "NvDCF")
-    probation = groups.whole("probationAge", "TargetManagement", "NvDCF")
+    shadow_age = groups.whole("maxShadowTrackingAge", "TargetManagement", "NvDCF", least=0)
+    probation = groups.whole("probationAge", "TargetManagement", "NvDCF", least=0)
     options: dict[str, bool | int | float | str] = {}
     if shadow_age is not None:
-        options["lost_track_buffer"] = max(0, shadow_age)
+        options["lost_track_buffer"] = shadow_age
     if probation is not None:
-        options["minimum_consecutive_frames"] = max(0, probation) + 1
+        options["minimum_consecutive_frames"] = probation + 1
     options.update(_association(algorithm, groups))
     buffer = groups.whole("maxTrajectoryBufferLength", "TargetManagement")
     class_match = groups.whole("checkClassMatch", "DataAssociator", "BaseConfig")
     unique = groups.whole("useUniqueID", "TrajectoryManagement")
-    least = groups.number("minDetectorConfidence", "BaseConfig", "NvDCF")
+    least = groups.score("minDetectorConfidence", "BaseConfig", "NvDCF")
     return LowLevelConfig(
         nvidia,
         algorithm,
         options,
         minimum_confidence=-math.inf if least is None else least,
         class_aware=None if class_match is None else bool(class_match),
-        max_targets=groups.whole("maxTargetsPerStream", "TargetManagement", "NvDCF"),
+        max_targets=groups.whole("maxTargetsPerStream", "TargetManagement", "NvDCF", least=1),
         longest=buffer if buffer is not None and buffer > 0 else None,
         terminated=bool(groups.whole("outputTerminatedTracks", "TargetManagement")),
         shadow=bool(groups.whole("outputShadowTracks", "TargetManagement")),
@@ -175,7 +175,7 @@ class _Groups:
     def __contains__(self, name: str) -> bool:
         return name in self.groups
 
-    def number(self, key: str, *groups: str) -> float | None:
+    def number(self, key: str, *groups: str, least: float = -math.inf, most: float = math.inf) -> float | None:
         """Return a key's number from the first of some groups that has it, None where none has."""
         for group in groups:
             values = self.groups.get(group) or {}
@@ -187,12 +187,19 @@ class _Groups:
                     raise ConfigurationError(
                         f"ll-config-file {self.path}: {key} in {group} is {value!r}; a number would be right"
                     )
+                if not least <= value <= most:
+                    bound = f"{least} or more" if value < least else f"{most} at most"
+                    raise ConfigurationError(f"ll-config-file {self.path}: {key} in {group} is {value}; it is {bound}")
                 return value
         return None
 
-    def whole(self, key: str, *groups: str) -> int | None:
+    def score(self, key: str, *groups: str) -> float | None:
+        """Return the same as a score: above 1, nothing would reach it."""
+        return self.number(key, *groups, most=1)
+
+    def whole(self, key: str, *groups: str, least: float = -math.inf) -> int | None:
         """Return the same as a whole number."""
-        value = self.number(key, *groups)
+        value = self.number(key, *groups, least=least)
         if value is not None and value != int(value):
             raise ConfigurationError(f"ll-config-file {self.path}: {key} is {value}; a whole number would be right")
         return None if value is None else int(value)
@@ -222,17 +229,17 @@ def _algorithm(groups: _Groups) -> tuple[str, str]:
 def _association(algorithm: str, groups: _Groups) -> dict[str, bool | int | float | str]:
     """Return the thresholds of matching that the file gives; those of 0 stay at the algorithm's default."""
     options: dict[str, bool | int | float | str] = {}
-    overlap = groups.number("minMatchingScore4Iou", "DataAssociator")
+    overlap = groups.score("minMatchingScore4Iou", "DataAssociator")
     if overlap:
         name = "minimum_iou_threshold_first_assoc" if algorithm == "deepsort" else "minimum_iou_threshold"
         options[name] = overlap
-    sure = groups.number("tentativeDetectorConfidence", "DataAssociator")
+    sure = groups.score("tentativeDetectorConfidence", "DataAssociator")
     if sure and algorithm in ("bytetrack", "deepsort"):
         options["high_conf_det_threshold"] = options["track_activation_threshold"] = sure
     elif algorithm != "bytetrack" and algorithm != "deepsort":
         # NVIDIA's trackers start a target from every detection that is not below minDetectorConfidence.
         options["track_activation_threshold"] = 0.0
-    looks = groups.number("minMatchingScore4ReidSimilarity", "DataAssociator")
+    looks = groups.score("minMatchingScore4ReidSimilarity", "DataAssociator")
     if looks and algorithm == "deepsort":
         options["minimum_appearance_similarity"] = looks
     return options
