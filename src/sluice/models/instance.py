@@ -7,10 +7,12 @@ by the same thread. The thread is a daemon: a call that hangs can delay neither 
 Which instance an element's calls go to, and how one takes the place of another, is said in ``sluice.models.slot``.
 """
 
+import atexit
 import itertools
 import logging
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -26,6 +28,9 @@ Result = TypeVar("Result")
 #: How long a stop waits for a call in progress, in seconds. A pipeline promises to stop within two.
 STOP_GRACE = 0.5
 
+
+#: How long the end of the process waits for calls in progress, in seconds; none that hangs may keep it for long.
+EXIT_GRACE = 3.0
 
 #: How many calls may have been begun and not finished, where a model can do that.
 MOST_BEGUN = 8
@@ -136,6 +141,7 @@ class ModelInstance:
         self._busy_since: float | None = None
         self._lock = threading.Lock()  # nothing is queued behind the order to end
         self._ends = self._closed = False
+        _instances.add(self)
         self._thread = threading.Thread(target=self._run, name=f"model {definition.model}"[:60], daemon=True)
         self._thread.start()
 
@@ -199,7 +205,7 @@ class ModelInstance:
             abandoned call ends with the process or when it returns; its result goes nowhere.
         """
         already_closed, self._closed = self._closed, True
-        self._cancel_waiting_calls()
+        self.cancel()
         if not self.join(timeout) and not already_closed:
             began = self._busy_since
             doing = f"a call that began {time.monotonic() - began:.1f} s ago" if began else "loading or closing it"
@@ -212,8 +218,8 @@ class ModelInstance:
             )
         return not self._thread.is_alive()
 
-    def _cancel_waiting_calls(self) -> None:
-        """Empty the queue and leave the order to end in it."""
+    def cancel(self) -> None:
+        """Cancel what has not begun and let the thread end after the call that it makes; never waits, see `join`."""
         waiting = []
         with self._lock:
             self._ends = True
@@ -288,6 +294,24 @@ class ModelInstance:
         else:
             _complete(begun.future, begun.call.finish)
         self._busy_since = None
+
+
+_instances: "weakref.WeakSet[ModelInstance]" = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    """End the threads of all models, also those that were abandoned, before the interpreter is taken down.
+
+    A call in C++ (ONNX Runtime, PyTorch) that returns to an interpreter in its last moments would end the process by
+    SIGABRT: Python ends the thread there, and C++ takes that for an exception that nobody catches.
+    """
+    end = time.monotonic() + EXIT_GRACE
+    running = [instance for instance in _instances if not instance.join(0)]
+    for instance in running:
+        instance.cancel()
+    for instance in running:
+        instance.join(max(0.0, end - time.monotonic()))
 
 
 def _complete(future: "Future[Any]", call: Callable[[], Any]) -> "Unfinished | None":
