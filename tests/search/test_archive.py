@@ -1,6 +1,8 @@
 """Embeddings recorded and searched: exactly, by the index, filtered, while written, after a crash."""
 
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -186,3 +188,61 @@ def test_a_damaged_vector_is_named(tmp_path) -> None:
     database.commit()
     with Archive(tmp_path) as archive, pytest.raises(ContractError, match="damaged"):
         archive.search(vectors(1)[0])
+    with Archive(tmp_path) as archive, pytest.raises(ContractError, match="damaged"):
+        archive.vector(2)
+
+
+def test_two_recorders_write_into_one_archive(tmp_path) -> None:
+    table = vectors(400)
+    recorders = [Recorder(tmp_path, most_entries=300) for _ in range(2)]
+    for number, vector in enumerate(table):
+        recorders[number % 2].put(Entry(vector, frame=number))
+    for recorder in recorders:
+        recorder.close()
+    assert sum(recorder.written for recorder in recorders) == 400
+    with Archive(tmp_path) as archive:
+        assert len(archive) <= 300, "each knows of what the other wrote"
+        assert archive.search(archive.vector(399), 1)[0].key == 399
+
+
+def test_the_first_of_two_recorders_decides_on_the_length(tmp_path) -> None:
+    first, second = Recorder(tmp_path), Recorder(tmp_path)
+    first.put(Entry(vectors(1)[0]))
+    first.close()
+    second.put(Entry(np.ones(SIZE + 1, np.float32)))
+    second.put(Entry(vectors(1)[0]))
+    second.close()
+    assert (second.written, second.refused) == (1, 1)
+
+
+def test_recorders_that_begin_at_the_same_moment(tmp_path) -> None:
+    for number in range(10):
+        folder = tmp_path / str(number)
+        barrier = threading.Barrier(4)
+
+        def begin(folder=folder, barrier=barrier):
+            barrier.wait()
+            return Recorder(folder)
+
+        with ThreadPoolExecutor() as pool:
+            for recorder in [one.result() for one in [pool.submit(begin) for _ in range(4)]]:
+                recorder.close()
+        with Archive(folder) as archive:
+            assert archive.search(np.ones(SIZE)) == []
+
+
+def test_an_entry_that_expires_during_a_search_is_left_out(tmp_path) -> None:
+    table = vectors(50)
+    record(tmp_path, table)
+    with Archive(tmp_path) as archive:
+        compare = archive._compare_all
+
+        def slow(*arguments):
+            found = compare(*arguments)
+            database = sqlite3.connect(tmp_path / "embeddings.sqlite")
+            database.execute("DELETE FROM entries WHERE key = ?", (found[0][1],))
+            database.commit()
+            return found
+
+        archive._compare_all = slow
+        assert len(archive.search(table[3], 5)) == 4

@@ -12,6 +12,7 @@ import heapq
 import math
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -127,10 +128,13 @@ class Archive:
 
         Raises:
             ConfigurationError: there is no such entry.
+            ContractError: it is damaged.
         """
         found = self._query("SELECT vector FROM entries WHERE key = ?", (key,)).fetchone()
         if found is None:
             raise ConfigurationError(f"the archive {str(self._folder)!r} has no entry {key}")
+        if len(found[0]) != 2 * (self._size or 0):
+            raise self._damage()
         return np.frombuffer(found[0], np.float16).astype(np.float32)
 
     def search(self, vector: npt.NDArray[Any], count: int = 10, where: Filter | None = None) -> list[Hit]:
@@ -160,7 +164,7 @@ class Archive:
             found = self._compare_all(wanted, count, clause, values)
         else:
             found = self._ask_index(wanted, count, clause, values)
-        return [self._hit(key, similarity) for similarity, key in found]
+        return [hit for similarity, key in found if (hit := self._hit(key, similarity)) is not None]
 
     def _compare_all(
         self, wanted: npt.NDArray[np.float32], count: int, clause: str, values: list[Any]
@@ -252,7 +256,7 @@ class Archive:
     def _save(self, index: Any, begins: int, last: int) -> None:
         before = [path for path, _, _ in self._saved()]
         path = self._folder / f"vectors-{begins}-{last}.faiss"
-        scratch = self._folder / f".vectors.{os.getpid()}"
+        scratch = self._folder / f".vectors.{os.getpid()}.{threading.get_ident()}"
         try:
             _faiss().write_index(index, str(scratch))
             scratch.replace(path)
@@ -271,12 +275,16 @@ class Archive:
             keys = np.array([key for key, _ in rows], np.int64)
             data = b"".join(vector for _, vector in rows)
             if len(data) != 2 * len(rows) * (self._size or 0):
-                raise ContractError(f"the archive {str(self._folder)!r} is damaged: a vector has another length")
+                raise self._damage()
             yield keys, np.frombuffer(data, np.float16).reshape(len(rows), -1)
 
-    def _hit(self, key: int, similarity: float) -> Hit:
+    def _hit(self, key: int, similarity: float) -> Hit | None:
+        """Return what was found; None where a recorder has deleted it meanwhile."""
         row = self._query(f"SELECT {COLUMNS} FROM entries WHERE key = ?", (key,)).fetchone()
-        return Hit(key, similarity, entry_of(row))
+        return None if row is None else Hit(key, similarity, entry_of(row))
+
+    def _damage(self) -> ContractError:
+        return ContractError(f"the archive {str(self._folder)!r} is damaged: a vector has another length")
 
     def _query(self, text: str, values: Any = ()) -> sqlite3.Cursor:
         try:

@@ -108,10 +108,12 @@ def _prepare(connection: sqlite3.Connection, folder: Path, create: bool) -> None
     if create:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("BEGIN IMMEDIATE")  # another recorder may begin at the same moment
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone():
-            connection.executescript(_SCHEMA)
+            for statement in filter(str.strip, _SCHEMA.split(";")):
+                connection.execute(statement)
             connection.execute("INSERT INTO about VALUES ('format', ?)", (FORMAT,))
-            connection.commit()
+        connection.commit()
     found = connection.execute("SELECT value FROM about WHERE name = 'format'").fetchone()
     if found is None or found[0] != FORMAT:
         shown = None if found is None else found[0]

@@ -18,6 +18,8 @@ _PLACES = ", ".join("?" * len(COLUMNS.split(", ")))
 class Recorder:
     """Adds entries to an archive; `put` never waits: what does not fit into the queue is dropped and counted.
 
+    Several may write into one archive, in any number of processes.
+
     Attributes:
         written: entries on disk.
         dropped: entries that did not fit into the queue, since the disk was too slow.
@@ -39,7 +41,6 @@ class Recorder:
         self._most = most_entries
         self._database = connect(self._folder, create=True)
         self._size = size_of(self._database)
-        self._count = int(self._database.execute("SELECT count(*) FROM entries").fetchone()[0])
         self.written = self.dropped = self.refused = self.expired = 0
         self._error: sqlite3.Error | None = None
         self._queue: queue.Queue[Entry | None] = queue.Queue(_MOST_WAITING)
@@ -107,23 +108,29 @@ class Recorder:
             if vector is None or self._size not in (None, vector.size):
                 self.refused += 1
                 continue
-            if self._size is None:
-                self._size = vector.size
-                self._database.execute("INSERT INTO about VALUES ('size', ?)", (str(vector.size),))
+            if self._size is None and not self._takes_size(vector.size):
+                self.refused += 1
+                continue
             rows.append(row_of(entry, vector))
         if rows:
             self._database.executemany(f"INSERT INTO entries ({COLUMNS}) VALUES ({_PLACES})", rows)
-            self._count += len(rows)
             self._expire()
             self._database.commit()
             self.written += len(rows)
 
+    def _takes_size(self, size: int) -> bool:
+        """Whether the archive's vectors have this length: those of the first that was written, by any recorder."""
+        self._database.execute("INSERT OR IGNORE INTO about VALUES ('size', ?)", (str(size),))
+        self._size = size_of(self._database)
+        return self._size == size
+
     def _expire(self) -> None:
-        if self._count <= self._most:
+        # Keys are given in turn, and the oldest go first: there are as many as lie between the first and the last.
+        (count,) = self._database.execute("SELECT coalesce(max(key) - min(key) + 1, 0) FROM entries").fetchone()
+        if count <= self._most:
             return
         # A hundredth more than needed, so that it is not done for every batch.
-        surplus = self._count - self._most + self._most // 100
+        surplus = count - self._most + self._most // 100
         oldest = "SELECT key FROM entries ORDER BY key LIMIT ?"
         removed = self._database.execute(f"DELETE FROM entries WHERE key IN ({oldest})", (surplus,)).rowcount
-        self._count -= removed
         self.expired += removed
