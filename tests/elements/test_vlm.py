@@ -336,6 +336,62 @@ def test_stop_and_flush_with_buffers_held_back(model) -> None:
         assert counted["asked"] == counted["flushed"] + counted.get("stopped", 0) == 2
 
 
+@pytest.mark.parametrize("policy", ["newest", "oldest"])
+def test_the_end_of_a_stream_does_not_wait_for_answers_that_nobody_holds_frames_for(model, policy) -> None:
+    with feed(model, f"every=1 policy={policy}") as line:
+        element = line.get("v")
+        line.push(at(0))
+        until(lambda: len(module_of(element).CALLS) == 1)
+        line.source.end_of_stream()
+        assert line.message(Gst.MessageType.EOS | Gst.MessageType.ERROR).type == Gst.MessageType.EOS
+        module_of(element).GATE.set()
+        (outcome,) = told(line, 1)
+        assert outcome["event"] == "answered"
+        assert stats(element)["answered"] == 1
+
+
+@pytest.mark.parametrize("policy", ["newest", "oldest"])
+def test_a_flush_leaves_requests_alone_that_no_frame_waits_for(model, policy) -> None:
+    with feed(model, f"every=1 policy={policy}") as line:
+        element = line.get("v")
+        line.push(at(0))
+        until(lambda: len(module_of(element).CALLS) == 1)
+        assert line.source.send_event(Gst.Event.new_flush_start())
+        assert line.source.send_event(Gst.Event.new_flush_stop(True))
+        module_of(element).GATE.set()
+        (outcome,) = told(line, 1)
+        assert outcome["event"] == "answered"
+        line.push(at(5))
+        assert line.error() is None
+
+
+def test_the_end_waits_for_the_last_answer_under_wait(model) -> None:
+    with feed(model, "every=1 policy=wait") as line:
+        element = line.get("v")
+        line.send(at(0))
+        until(lambda: len(module_of(element).CALLS) == 1)
+        line.source.end_of_stream()
+        assert line.sink.try_pull_sample(SECOND // 5) is None
+        module_of(element).GATE.set()
+        sample = line.sink.try_pull_sample(10 * SECOND)
+        assert [answer.segment for _, answer in answers(sample.get_buffer())] == [0]
+        assert line.message(Gst.MessageType.EOS | Gst.MessageType.ERROR).type == Gst.MessageType.EOS
+
+
+def test_a_hundred_streams_are_all_answered_and_none_starves(model) -> None:
+    with feed(model, "every=1 concurrency=4 prompt={stream}") as line:
+        element = line.get("v")
+        module_of(element).GATE.set()
+        for second in range(2):
+            for first in range(0, 100, 5):
+                line.push(*(at(second, stream) for stream in range(first, first + 5)))
+        until(lambda: stats(element).get("answered", 0) + stats(element).get("queue-full", 0) == 200)
+        outcomes = told(line, 200)
+    answered = Counter(one["stream"] for one in outcomes if one["event"] == "answered")
+    assert set(answered) == set(range(100))
+    assert all(one["text"] == f"answer to {one['stream']}" for one in outcomes if one["event"] == "answered")
+
+
 def test_it_starts_again_after_a_stop(model) -> None:
     line = feed(model, "every=1")
     for _ in range(2):
