@@ -37,8 +37,10 @@ fleet = Fleet.model_validate({
 with connected(address):
     host = host_of("yard", create=True)
     ask(host.apply.remote(fleet), STARTING)
-    while any(stream["state"] != "playing" for stream in (found := ask(host.status.remote()))["streams"]):
+    found = {"streams": [{"state": "unknown"}]}
+    while any(stream["state"] != "playing" for stream in found["streams"]):
         time.sleep(0.3)
+        found = ask(host.status.remote())
 print(json.dumps(found))
 """
 

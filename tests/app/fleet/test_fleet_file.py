@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
 from pathlib import Path
 
 import pytest
 
+from sluice.app.fleet import connection
 from sluice.app.fleet.connection import check_reachable, read_fleet
 from sluice.errors import ConfigurationError
 
@@ -74,3 +78,48 @@ def test_ten_thousand_cameras_fit_into_a_file(tmp_path: Path) -> None:
 def test_addresses_that_are_none(address: str) -> None:
     with pytest.raises(ConfigurationError, match="right is host:port"):
         check_reachable(address)
+
+
+class Listener:
+    """Something that listens and is no Ray head."""
+
+    def __init__(self, says: bytes) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
+        self._says = says
+        self._kept: list[socket.socket] = []
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                connection.sendall(self._says)
+                self._kept.append(connection)
+
+    def close(self) -> None:
+        for one in (self._socket, *self._kept):
+            one.close()
+
+
+@pytest.mark.parametrize(
+    ("greeting", "says"), [(b"", "does not answer"), (b"220 mail.example ESMTP\r\n", "is no Ray head")]
+)
+def test_something_else_that_listens_is_no_cluster(greeting: bytes, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_REACH", 0.5)
+    monkeypatch.delenv("RAY_USE_TLS", raising=False)
+    other = Listener(greeting)
+    try:
+        with pytest.raises(ConfigurationError, match=says):
+            check_reachable(other.address)
+    finally:
+        other.close()
+
+
+def test_a_head_that_greets_as_grpc_does_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_USE_TLS", raising=False)
+    head = Listener(bytes([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0]))
+    try:
+        check_reachable(head.address)
+    finally:
+        head.close()

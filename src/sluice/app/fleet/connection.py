@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import os
 import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ _ANSWER = 30.0  # seconds that the host may take
 STARTING = 120.0  # the same where it is started first: a process, and all that it imports
 _CHECK = 20.0  # seconds that nodes may take to look for a model; the first task on a node starts a process
 _LARGEST_FILE, _MOST_VALUES = 16 << 20, 1_000_000  # bytes and values of a file: ten thousand cameras and more
+_EMPTY_SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # a frame: length 0, type 4, no flags, stream 0
 _REACH = 5.0  # seconds for a connection to the head
 
 
@@ -77,10 +79,10 @@ def connected(address: str) -> Iterator[str]:
 
 
 def check_reachable(address: str) -> None:
-    """Refuse a host where nothing listens: Ray itself would go on trying for ever.
+    """Refuse a host where no head answers: Ray itself would go on trying for ever.
 
     Raises:
-        ConfigurationError: nothing listens there, or it is no address.
+        ConfigurationError: nothing listens there, or something else, or it is no address.
     """
     if address in ("auto", "local"):
         return
@@ -88,9 +90,27 @@ def check_reachable(address: str) -> None:
     if not colon or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65_535:
         raise ConfigurationError(f"address is {address!r}; right is host:port, auto or local")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH).close()
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH) as connection:
+            if os.environ.get("RAY_USE_TLS") != "1":
+                _greet(connection, address)
     except OSError as error:
         raise ConfigurationError(f"there is no Ray cluster at {address!r}: {error.strerror or error}") from error
+
+
+def _greet(connection: socket.socket, address: str) -> None:
+    """Begin HTTP/2, which gRPC and so Ray's head speaks; each side's first frame holds its settings (RFC 9113, 3.4).
+
+    Raises:
+        ConfigurationError: the other side does not answer, or speaks something else.
+    """
+    connection.settimeout(_REACH)
+    try:
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _EMPTY_SETTINGS)
+        head = connection.recv(len(_EMPTY_SETTINGS))
+    except TimeoutError:
+        raise ConfigurationError(f"what listens at {address!r} does not answer; a Ray head would") from None
+    if head[3:4] != _EMPTY_SETTINGS[3:4]:
+        raise ConfigurationError(f"what listens at {address!r} is no Ray head; its port is 6379 unless it was set")
 
 
 def check_cluster(fleet: Fleet) -> list[str]:
