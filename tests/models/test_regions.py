@@ -3,7 +3,7 @@
 import pytest
 
 from sluice.errors import ConfigurationError
-from sluice.models.regions import read_regions
+from sluice.models.regions import read_regions, regions_of_event
 
 FILE = """
 [property]
@@ -59,6 +59,9 @@ def test_regions_in_nvdspreprocess_file(tmp_path):
         ("door=1;2;3;4", "'door' is no stream"),
         ("0=-1;2;3;4", "left, top from 0"),
         ("0=1;2;0;4", "sizes from 1"),
+        ("0=nan;2;3;4", "left, top from 0"),
+        ("0=1;2;inf;4", "left, top from 0"),
+        ("0=1;2;3;4,0=5;6;7;8", "has 0 twice"),
         ("missing.txt", "missing.txt"),
     ],
 )
@@ -72,3 +75,9 @@ def test_a_file_without_regions_is_refused(tmp_path):
     path.write_text("[group-0]\nprocess-on-roi=0\n")
     with pytest.raises(ConfigurationError, match="no region of interest"):
         read_regions(str(path))
+
+
+@pytest.mark.parametrize("count", [-1, 1025, 2**31 - 1])
+def test_an_event_with_more_regions_than_there_can_be_is_refused_before_they_are_looked_for(count):
+    with pytest.raises(ConfigurationError, match=f"roi-count is {count}; right is 0 to 1024"):
+        regions_of_event({"stream_id": "0", "roi-count": count})

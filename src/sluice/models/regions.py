@@ -14,6 +14,8 @@ Box = tuple[float, float, float, float]
 Regions = dict[int, tuple[Box, ...]]
 
 _KEY = re.compile(r"^(?:roi-params-src-)?(\d+)$")
+LARGEST = 100_000  # pixels, beyond any picture's side
+MOST_REGIONS = 1024  # of a stream that an event brings
 _FORM = "left;top;width;height, four numbers for each region"
 
 
@@ -32,8 +34,12 @@ def read_regions(text: str | None) -> Regions:
         return {}
     if "=" not in text:
         return _of_file(Path(text))
-    entries = [entry.strip() for entry in text.split(",") if entry.strip()]
-    return _regions({key.strip(): value for key, _, value in (entry.partition("=") for entry in entries)}, "roi-params")
+    entries = [entry.partition("=") for entry in text.split(",") if entry.strip()]
+    keys = [key.strip() for key, _, _ in entries]
+    twice = [key for key in keys if keys.count(key) > 1]
+    if twice:
+        raise ConfigurationError(f"roi-params has {twice[0]} twice; right is STREAM={_FORM}, all in one entry")
+    return _regions({key: value for key, (_, _, value) in zip(keys, entries, strict=True)}, "roi-params")
 
 
 def regions_of_event(fields: Mapping[str, Any]) -> tuple[str, tuple[Box, ...]]:
@@ -47,6 +53,8 @@ def regions_of_event(fields: Mapping[str, Any]) -> tuple[str, tuple[Box, ...]]:
     """
     missing = [name for name in ("stream_id", "roi-count") if fields.get(name) is None]
     count = 0 if missing else int(fields["roi-count"])
+    if not 0 <= count <= MOST_REGIONS:
+        raise ConfigurationError(f"nv-roi-update: roi-count is {count}; right is 0 to {MOST_REGIONS}")
     names = [[f"{side}_{i}" for side in ("left", "top", "width", "height")] for i in range(count)]
     missing += [name for row in names for name in row if name not in fields]
     if missing:
@@ -93,6 +101,6 @@ def _boxes(value: str, place: str) -> tuple[Box, ...]:
         raise ConfigurationError(f"{place} has {len(numbers)} numbers; right is {_FORM}")
     boxes = tuple((a, b, c, d) for a, b, c, d in zip(*[iter(numbers)] * 4, strict=True))
     for box in boxes:
-        if min(box) < 0 or box[2] < 1 or box[3] < 1:
+        if not all(0 <= number < LARGEST for number in box) or box[2] < 1 or box[3] < 1:  # which NaN is not either
             raise ConfigurationError(f"{place} has the region {box}; right are left, top from 0 and sizes from 1")
     return boxes

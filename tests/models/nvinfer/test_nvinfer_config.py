@@ -255,6 +255,9 @@ def test_missing_and_unreadable_files(tmp_path):
     assert "is no YAML" in error_of(tmp_path, "property:\n\t- a: b\n", "config.yml")
     assert "right are groups of keys" in error_of(tmp_path, "- a\n- b\n", "config.yml")
     assert "is no key file" in error_of(tmp_path, "[property]\nonnx-file\n")
+    assert "begins with a byte order mark" in error_of(tmp_path, f"\ufeff{DETECTOR}")
+    with pytest.raises(ConfigurationError, match="Is a directory"):
+        read_config(tmp_path)
 
 
 def test_what_never_ends_is_not_read(tmp_path):

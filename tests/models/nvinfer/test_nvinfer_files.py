@@ -121,6 +121,9 @@ def test_missing_files_are_named_with_the_nearest(tmp_path):
     (tmp_path / "yolox_s.onnx").touch()
     with pytest.raises(ModelError, match=r"onnx-file .*yolo_s.onnx does not exist \(did you mean 'yolox_s.onnx'\?\)"):
         network_file(config_of(tmp_path, "onnx-file=yolo_s.onnx"), "auto")
+    (tmp_path / "folder.onnx").mkdir()
+    with pytest.raises(ModelError, match=r"onnx-file .*folder.onnx is no file"):
+        network_file(config_of(tmp_path, "onnx-file=folder.onnx"), "auto")
 
 
 def test_networks_of_old_releases_are_refused_by_key(tmp_path):

@@ -82,6 +82,10 @@ def read_document(path: str | Path) -> Document:
 
 
 def _key_file(path: Path, text: str) -> Document:
+    if text.startswith("\ufeff"):
+        raise SyntaxFault(
+            f"{path} begins with a byte order mark, which DeepStream does not read either; right is UTF-8 without one"
+        )
     file = GLib.KeyFile()
     try:
         file.load_from_data(text, len(text.encode()), GLib.KeyFileFlags.NONE)

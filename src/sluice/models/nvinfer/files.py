@@ -124,7 +124,8 @@ def _missing(config: NvinferConfig) -> str:
             path = Path(value)
             names = [item.name for item in path.parent.iterdir()] if path.parent.is_dir() else []
             near = difflib.get_close_matches(path.name, names, 1)
-            texts.append(f"{key} {value} does not exist" + (f" (did you mean {near[0]!r}?)" if near else ""))
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            texts.append(f"{key} {value} " + ("is no file" if path.name in names else f"does not exist{hint}"))
     return " and ".join(texts)
 
 
