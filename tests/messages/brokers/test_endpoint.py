@@ -231,3 +231,23 @@ def test_every_option_is_in_the_document_with_its_default_and_meaning():
     for described in PROTOCOLS.values():
         for name in described.ignored:
             assert f"`{name}`" in text
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("mqtt://host/cams/+/seen", r"topic is 'cams/\+/seen'; MQTT's to publish to has no \+"),
+        ("mqtt://host/" + "x" * 65_536, "65535 bytes at most"),
+        ("mqtt://host/t?keep-alive=1e9", "keep-alive is '1e9'; it is 65535 at most"),
+        ("mqtt://host/t?ack-timeout=inf", "ack-timeout is 'inf'; it is 86400 at most"),
+        ("nats://host/two words", "topic is 'two words'; a subject to publish to is words between dots"),
+        ("nats://host/cams.>", "topic is 'cams.>'"),
+        ("nats://host/cams..seen", r"topic is 'cams\.\.seen'"),
+        ("kafka://host/what is seen!", "topic is 'what is seen!'; Kafka's have letters, digits"),
+        ("http:///hook", "has no host; write http://host/path"),
+        ("https://host:70000/hook", "is no address: Port out of range"),
+    ],
+)
+def test_what_no_broker_of_the_kind_can_take_is_refused_before_it_is_tried(url, words):
+    with pytest.raises(ConfigurationError, match=words):
+        from_url(url).transport()

@@ -23,6 +23,10 @@ _NO = ("0", "false", "no", "")
 _SCHEMES = {scheme: name for name, protocol in PROTOCOLS.items() for scheme in protocol.schemes}
 _AZURE = ("libnvds_azure_proto.so", "libnvds_azure_edge_proto.so")
 
+_DAY = 86_400
+_MOST = {"connect-timeout": _DAY, "ack-timeout": _DAY, "keep-alive": 65_535, "amqp-heartbeat": 65_535}
+_LARGEST = 2**53
+
 
 @dataclass(frozen=True)
 class Endpoint:
@@ -62,14 +66,17 @@ class Endpoint:
         """Return an option as a number.
 
         Raises:
-            ConfigurationError: it is none, or less than ``least``.
+            ConfigurationError: it is none, less than ``least``, or more than the protocol or a clock can have.
         """
+        most = _MOST.get(name, _LARGEST)
         try:
             value = float(self.options[name])
         except ValueError:
             value = float("nan")
         if not value >= least:
             raise ConfigurationError(f"{name} is {self.options[name]!r}; it is a number of at least {least:g}")
+        if value > most:
+            raise ConfigurationError(f"{name} is {self.options[name]!r}; it is {most:g} at most")
         return value
 
     def flag(self, name: str) -> bool:

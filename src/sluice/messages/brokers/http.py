@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from sluice.errors import ConfigurationError
 from sluice.messages.brokers.endpoint import Endpoint
 from sluice.messages.brokers.tls import tls_context
 from sluice.messages.brokers.transport import Message, TransportError, client_library
@@ -27,6 +28,12 @@ class HttpTransport:
         self._endpoint = endpoint
         options = endpoint.options
         self._url = options["url"]
+        try:
+            host, _port = self._address()
+        except ValueError as error:
+            raise ConfigurationError(f"{endpoint.shown} is no address: {error}") from None
+        if not host:
+            raise ConfigurationError(f"{endpoint.shown} has no host; write http://host/path")
         self._tls = tls_context(endpoint)
         self._headers = {"Content-Type": options["content-type"]}
         if options["username"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from sluice.errors import ConfigurationError
 from sluice.messages.brokers.endpoint import Endpoint
 from sluice.messages.brokers.transport import Message, TransportError, client_library
 
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _POLL = 0.1  # seconds
 # Beside partition-key, where the payload says what it is about: DeepStream's minimal schema, then Sluice's.
 _KEYS = ("sensorId", "stream")
@@ -28,6 +30,10 @@ class KafkaTransport:
         self._library: Any = client_library("confluent_kafka", "kafka", "confluent-kafka")
         self._endpoint = endpoint
         self._problem = ""
+        if not _TOPIC.fullmatch(endpoint.topic):
+            raise ConfigurationError(
+                f"topic is {endpoint.topic[:80]!r}; Kafka's have letters, digits, '.', '_' and '-', 249 at most"
+            )
         self._settings = self._make_settings()
         self._producer: Any = None
         try:

@@ -19,6 +19,7 @@ _FOR_GOOD = (0x95, 0x99)
 _IN_FLIGHT = 20  # messages without an answer; what mosquitto and most brokers take
 
 _LARGEST = 268_435_455  # bytes of an MQTT packet, by the standard
+_LONGEST_TOPIC = 65_535  # bytes, by the standard
 _HEADER = 128  # bytes of a PUBLISH packet beside topic and payload
 
 
@@ -38,6 +39,11 @@ class MqttTransport:
             raise ConfigurationError(f"version is {options['version']!r}; MQTT has 3.1.1 and 5")
         if options["qos"] not in ("1", "2"):
             raise ConfigurationError(f"qos is {options['qos']!r}; it is 1 or 2, since 0 acknowledges nothing")
+        topic = endpoint.topic
+        if set(topic) & set("+#\0") or len(topic.encode()) > _LONGEST_TOPIC:
+            raise ConfigurationError(
+                f"topic is {topic[:80]!r}; MQTT's to publish to has no +, # or NUL, and {_LONGEST_TOPIC} bytes at most"
+            )
         self._five = options["version"] == "5"
         self._tls = tls_context(endpoint)
         self._keep_alive = int(endpoint.number("keep-alive", 1))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
+from sluice.errors import ConfigurationError
 from sluice.messages.brokers.endpoint import Endpoint
 from sluice.messages.brokers.tls import tls_context
 from sluice.messages.brokers.transport import ConnectionLostError, Message, TransportError, client_library
 
+_SUBJECT = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)*")
 _ROUND = 0.02  # seconds for pings and pongs in `idle`
 _HEADER = 128  # bytes of the headers
 _MARGIN = 1.0  # seconds beyond the client's own time limits
@@ -29,6 +32,10 @@ class NatsTransport:
         """
         self._library: Any = client_library("nats", "nats", "nats-py")
         self._endpoint = endpoint
+        if not _SUBJECT.fullmatch(endpoint.topic):
+            raise ConfigurationError(
+                f"topic is {endpoint.topic!r}; a subject to publish to is words between dots, without blanks, * and >"
+            )
         self._tls = tls_context(endpoint)
         self._problem = ""
         self._loop: asyncio.AbstractEventLoop | None = None
