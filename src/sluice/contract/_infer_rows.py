@@ -119,4 +119,5 @@ def hook(name: str) -> int:
 
 
 def meta_type_of(provider: Provider, name: str) -> int:
+    """Return the number of a kind of user meta: NVIDIA's by its name in NvDsMetaType, or that given to `KEYPOINTS`."""
     return provider.user_meta_type(name) if name == KEYPOINTS else provider.layout.enum("NvDsMetaType")[name]

@@ -69,6 +69,8 @@ FRAME_ROW = np.dtype(
 
 
 class Mask(ctypes.Structure):
+    """A float32 mask ``(height, width)`` over an object's box, as native/bulk.c takes it; no address for none."""
+
     _fields_ = (("data", ctypes.c_void_p), ("width", ctypes.c_uint), ("height", ctypes.c_uint))
 
 
@@ -146,6 +148,11 @@ _FAULTS = {
 
 
 def checked_call(name: str, short: bool, *arguments: Any) -> int:
+    """Make a `call` whose negative results are faults; return what it returned.
+
+    Raises:
+        ContractError: what was wrong, and in which row; nothing was written.
+    """
     result = call(name, short, *arguments)
     if result < 0:
         fault, row = divmod(-result, 1 << 32)
@@ -202,6 +209,11 @@ def _encoded(text: str) -> bytes:
 
 
 def text_table(name: str, texts: Sequence[str | None], count: int) -> Any:
+    """Return N texts as the array of ``char *`` that C takes, which keeps them alive; null pointers for None.
+
+    Raises:
+        ContractError: not `count` of them, or something else among them; `name` is what the message calls them.
+    """
     if len(texts) != count:
         raise ContractError(f"{name} has {len(texts)} entries for {count} boxes")
     try:
@@ -211,6 +223,7 @@ def text_table(name: str, texts: Sequence[str | None], count: int) -> Any:
 
 
 def pointer(array: npt.NDArray[Any] | None) -> int | None:
+    """Return the address of an array's first element, good as long as the array; None for None."""
     # Not __array_interface__, which describes every field of a record first.
     return None if array is None else int(array.ctypes.data)
 
@@ -230,6 +243,16 @@ def _one_color(name: str, color: Color) -> tuple[npt.NDArray[Any], int]:
 
 
 def color_rows(name: str, colors: Any, count: int) -> tuple[npt.NDArray[Any], int]:
+    """Return one colour for all rows, or one for each, as float64 ``[4]`` or ``[N, 4]`` and the step from row to row.
+
+    Args:
+        name: what a message calls them.
+        colors: red, green, blue, alpha from 0 to 1: a tuple (looked up, and not checked again), ``[4]`` or ``[N, 4]``.
+        count: N.
+
+    Raises:
+        ContractError: a wrong shape, or a value outside 0 to 1.
+    """
     return _one_color(name, colors) if isinstance(colors, tuple) else _colors(name, colors, count)
 
 
@@ -282,6 +305,11 @@ def set_array(rows: Any, name: str, values: Any, step: int | None = None) -> Non
 
 
 def frame_rows(rows: npt.NDArray[np.void] | Sequence[tuple[int, ...]]) -> npt.NDArray[np.void]:
+    """Return rows of frames as contiguous `FRAME_ROW` records ``[N]``.
+
+    Raises:
+        ContractError: they are neither such records nor tuples of their fields.
+    """
     if not isinstance(rows, np.ndarray):
         try:
             rows = np.array([tuple(row) for row in rows], FRAME_ROW)

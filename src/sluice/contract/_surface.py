@@ -92,6 +92,7 @@ class Lease:
 
     @property
     def hold(self) -> Hold:
+        """What keeps the memory, made now where the buffer was lent; raises StaleBufferError after `close`."""
         if self._hold is None and self._lent:
             self._hold = Hold(gstref.copy_memory(self._lent))
         if self._hold is None:
@@ -102,6 +103,7 @@ class Lease:
         return self._hold
 
     def close(self) -> None:
+        """End the lease; what was made from it keeps the memory as long as it needs it."""
         self._hold, self._lent = None, 0
 
 

@@ -73,6 +73,11 @@ def cut_label(text: str, limit: int = MAX_LABEL_BYTES) -> bytes:
 
 @functools.cache
 def field_offset(struct: str, path: str) -> int:
+    """Return how many bytes from the beginning of a struct a field lies, by its dotted path, in the layout in use.
+
+    Raises:
+        ContractError: the layout has no such struct or field.
+    """
     return layout().struct(struct).offset(path)
 
 
@@ -173,14 +178,17 @@ class Number(Generic[T]):
 
 
 def int_field(path: str, doc: str) -> Number[int]:
+    """Make the descriptor of a whole number at a dotted path; setting one that does not fit raises ContractError."""
     return Number(path, int, doc)
 
 
 def float_field(path: str, doc: str) -> Number[float]:
+    """Make the descriptor of a floating number at a dotted path; setting NaN or infinity raises ContractError."""
     return Number(path, float, doc)
 
 
 def bool_field(path: str, doc: str) -> Number[bool]:
+    """Make the descriptor of a flag, which C holds as a whole number, at a dotted path."""
     return Number(path, bool, doc)
 
 

@@ -67,19 +67,13 @@ typedef struct
 static const NvOSDColor white = { 1, 1, 1, 1 };
 static const NvOSDColor black = { 0, 0, 0, 1 };
 
-static gpointer
-batch_of (const SluiceProvider *provider, gpointer element)
-{
-  return FIELD (provider, element, BASE_BATCH, gpointer);
-}
-
 /* One acquire or add function of the provider, on an element of which `first` is or belongs to the batch. Returns the
  * address of what was acquired. */
 SLUICE_EXPORT gint64
 sluice_single_call (const SluiceProvider *provider, gpointer function, gpointer first, gpointer second, gpointer third,
     gboolean wait)
 {
-  gpointer batch = batch_of (provider, first);
+  gpointer batch = sluice_batch_of (provider, first);
   if (!sluice_enter (provider, batch, wait))
     return SLUICE_BUSY;
   gpointer (*call) (gpointer, gpointer, gpointer) = (gpointer (*) (gpointer, gpointer, gpointer)) function;
@@ -88,16 +82,22 @@ sluice_single_call (const SluiceProvider *provider, gpointer function, gpointer 
   return (gint64) GPOINTER_TO_SIZE (result);
 }
 
+gint64
+sluice_check_box (const gfloat *box, guint i)
+{
+  if (!sluice_all_finite (box, 4))
+    return SLUICE_FAULT (FAULT_BOX, i);
+  return box[2] < 0 || box[3] < 0 ? SLUICE_FAULT (FAULT_BOX_SIZE, i) : 0;
+}
+
 /* The faults that need no lock: numbers that are not numbers. */
 static gint64
 check_numbers (const SluiceObjectRows *rows)
 {
   for (guint i = 0; i < rows->count; i++) {
-    const gfloat *box = rows->boxes + 4 * i;
-    if (!sluice_all_finite (box, 4))
-      return SLUICE_FAULT (FAULT_BOX, i);
-    if (box[2] < 0 || box[3] < 0)
-      return SLUICE_FAULT (FAULT_BOX_SIZE, i);
+    gint64 fault = sluice_check_box (rows->boxes + 4 * i, i);
+    if (fault != 0)
+      return fault;
     if (!isfinite (rows->scores[i]))
       return SLUICE_FAULT (FAULT_SCORE, i);
     if (rows->rotation != NULL && !isfinite (rows->rotation[i]))
@@ -257,7 +257,7 @@ SLUICE_EXPORT gint64
 sluice_write_objects (const SluiceProvider *provider, gpointer frame, const SluiceObjectRows *rows, guint64 *addresses,
     gboolean wait)
 {
-  gpointer batch = batch_of (provider, frame);
+  gpointer batch = sluice_batch_of (provider, frame);
   gint64 fault = check_numbers (rows);
   if (fault != 0)
     return fault;
@@ -289,7 +289,7 @@ sluice_write_batch (const SluiceProvider *provider, const guint64 *frames, const
   gint64 fault = check_numbers (rows);
   if (fault != 0 || n_frames == 0)
     return fault;
-  gpointer batch = batch_of (provider, GSIZE_TO_POINTER (frames[0]));
+  gpointer batch = sluice_batch_of (provider, GSIZE_TO_POINTER (frames[0]));
   if (!sluice_enter (provider, batch, wait))
     return SLUICE_BUSY;
   guint row = 0;

@@ -134,11 +134,9 @@ static gint64
 check_tracked (const SluiceTrackedRows *rows)
 {
   for (guint i = 0; i < rows->count; i++) {
-    const gfloat *box = rows->boxes + 4 * i;
-    if (!sluice_all_finite (box, 4))
-      return SLUICE_FAULT (FAULT_BOX, i);
-    if (box[2] < 0 || box[3] < 0)
-      return SLUICE_FAULT (FAULT_BOX_SIZE, i);
+    gint64 fault = sluice_check_box (rows->boxes + 4 * i, i);
+    if (fault != 0)
+      return fault;
     if (!sluice_all_finite (rows->tracker_boxes + 4 * i, 4))
       return SLUICE_FAULT (FAULT_TRACKER_BOX, i);
     if (!isfinite (rows->confidences[i]))

@@ -1,5 +1,5 @@
-/* What networks say besides boxes, as metadata: NVIDIA's classifier results, segmentation maps (type 13), raw outputs
- * (type 12) and features (NvDsObjReid, type 17), and key points, for which DeepStream has no struct.
+/* What networks say besides boxes, as user metadata: segmentation maps (type 13), raw outputs (type 12) and features
+ * (NvDsObjReid, type 17), and key points, for which DeepStream has no struct.
  *
  * Copy and release are C, since batches are copied and freed on threads that must not need the GIL. They look at the
  * structs below without a table: whatever they copy or release was made here.
@@ -303,17 +303,11 @@ sluice_numbers_release (gpointer user_meta, gpointer user_data G_GNUC_UNUSED)
 
 /* ---- attach ---- */
 
-static gpointer
-batch_of (const SluiceProvider *provider, gpointer owner)
-{
-  return FIELD (provider, owner, BASE_BATCH, gpointer);
-}
-
 static void
 add_user (const SluiceProvider *provider, gpointer owner, gint level, gint meta_type, gpointer data, NvDsCopyFunc copy,
     NvDsReleaseFunc release)
 {
-  NvDsUserMeta *user = provider->acquire_user (batch_of (provider, owner));
+  NvDsUserMeta *user = provider->acquire_user (sluice_batch_of (provider, owner));
   user->base_meta.meta_type = meta_type;
   user->base_meta.uContext = NULL;
   user->base_meta.copy_func = copy;
@@ -330,7 +324,7 @@ SLUICE_EXPORT gint64
 sluice_attach_network_data (const SluiceProvider *provider, gpointer owner, guint level, guint meta_type, gpointer data,
     NvDsCopyFunc copy, NvDsReleaseFunc release, gboolean wait)
 {
-  gpointer batch = batch_of (provider, owner);
+  gpointer batch = sluice_batch_of (provider, owner);
   if (!sluice_enter (provider, batch, wait))
     return SLUICE_BUSY;
   add_user (provider, owner, (gint) level, (gint) meta_type, data, copy, release);
@@ -370,7 +364,7 @@ sluice_attach_numbers (const SluiceProvider *provider, const SluiceNumbers *rows
 {
   if (rows->owners == 0)
     return 0;
-  gpointer batch = batch_of (provider, rows->frame ? rows->frame : GSIZE_TO_POINTER (rows->addresses[0]));
+  gpointer batch = sluice_batch_of (provider, rows->frame ? rows->frame : GSIZE_TO_POINTER (rows->addresses[0]));
   if (!sluice_enter (provider, batch, wait))
     return SLUICE_BUSY;
   gint64 fault = 0;
@@ -382,87 +376,4 @@ sluice_attach_numbers (const SluiceProvider *provider, const SluiceNumbers *rows
     add_numbers (provider, GSIZE_TO_POINTER (rows->addresses[i]), rows, rows->numbers + i * step);
   provider->unlock (batch);
   return fault != 0 ? fault : (gint64) rows->owners;
-}
-
-/* ---- classifier results ---- */
-
-typedef struct
-{
-  guint32 class_id;
-  guint32 label_id;
-  gfloat probability;
-  const gchar *label;           /* NULL for none */
-} SluiceLabel;
-
-/* One classifier's result on one object. */
-typedef struct
-{
-  guint64 object;
-  const gchar *type;            /* never freed */
-  const gchar *text;            /* appended to the object's text; NULL for nothing */
-  const SluiceLabel *labels;
-  guint32 count;
-  gint32 unique_id;
-} SluiceClassification;
-
-static void
-write_label (const SluiceProvider *provider, gpointer classifier, const SluiceLabel *from)
-{
-  gpointer label = provider->acquire_label (batch_of (provider, classifier));
-  FIELD (provider, label, LABEL_CLASS, guint32) = from->class_id;
-  FIELD (provider, label, LABEL_ID, guint32) = from->label_id;
-  FIELD (provider, label, LABEL_PROBABILITY, gfloat) = from->probability;
-  if (from->label != NULL) {
-    gsize length = sluice_fitting (from->label, NVDS_MAX_LABEL_SIZE - 1);
-    gchar *target = &FIELD (provider, label, LABEL_TEXT, gchar);
-    memcpy (target, from->label, length);
-    target[length] = '\0';
-    if (from->label[length] != '\0')
-      FIELD (provider, label, LABEL_LONG_TEXT, gchar *) = g_strdup (from->label);
-  }
-  provider->add_label (classifier, label);
-}
-
-static void
-append_text (const SluiceProvider *provider, gpointer object, const gchar *text)
-{
-  gchar **shown = &FIELD (provider, object, TEXT_DISPLAY, gchar *);
-  if (*shown == NULL)
-    sluice_place_text (provider, object, &FIELD (provider, object, RECT_BOX, gfloat), 10, 11);
-  gchar *joined = g_strconcat (*shown != NULL ? *shown : "", " ", text, NULL);
-  g_free (*shown);
-  *shown = joined;
-}
-
-static void
-write_classification (const SluiceProvider *provider, gpointer object, const SluiceClassification *row)
-{
-  gpointer classifier = provider->acquire_classifier (batch_of (provider, object));
-  FIELD (provider, classifier, CLASSIFIER_COMPONENT, gint) = row->unique_id;
-  FIELD (provider, classifier, CLASSIFIER_TYPE, const gchar *) = row->type;
-  for (guint i = 0; i < row->count; i++)
-    write_label (provider, classifier, &row->labels[i]);
-  if (row->text != NULL)
-    append_text (provider, object, row->text);
-  provider->add_classifier (object, classifier);
-}
-
-/* Add classifier results to objects of a frame, as nvinfer does. Returns how many, or a fault, or SLUICE_BUSY. */
-SLUICE_EXPORT gint64
-sluice_write_classifications (const SluiceProvider *provider, gpointer frame, const SluiceClassification *rows,
-    guint count, gboolean wait)
-{
-  gpointer batch = batch_of (provider, frame);
-  if (!sluice_enter (provider, batch, wait))
-    return SLUICE_BUSY;
-  gint64 fault = 0;
-  for (guint i = 0; fault == 0 && i < count; i++) {
-    GList *objects = FIELD (provider, frame, FRAME_OBJECTS, GList *);
-    if (sluice_check_addresses (objects, &rows[i].object, 1, FALSE, FAULT_ADDRESS) != 0)
-      fault = SLUICE_FAULT (FAULT_ADDRESS, i);
-  }
-  for (guint i = 0; fault == 0 && i < count; i++)
-    write_classification (provider, GSIZE_TO_POINTER (rows[i].object), &rows[i]);
-  provider->unlock (batch);
-  return fault != 0 ? fault : (gint64) count;
 }

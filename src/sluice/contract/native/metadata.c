@@ -67,8 +67,8 @@ pool_acquire (NvDsBatchMeta *batch, NvDsMetaPool *pool)
 }
 
 /* Release one element and move it to the head of the empty list. The lock is held. */
-static void
-pool_return (NvDsMetaPool *pool, gpointer element)
+void
+sluice_pool_return (NvDsMetaPool *pool, gpointer element)
 {
   NvDsBaseMeta *base = element;
   GList *link = g_list_find (pool->full_list, element);
@@ -89,7 +89,7 @@ static gboolean
 pool_free (NvDsMetaPool *pool)
 {
   while (pool->full_list != NULL)
-    pool_return (pool, pool->full_list->data);
+    sluice_pool_return (pool, pool->full_list->data);
   if (g_list_length (pool->empty_list) != pool->max_elements_in_pool) {
     g_warning ("the pool of meta type %d has %u elements, not the %u it made", pool->meta_type,
         g_list_length (pool->empty_list), pool->max_elements_in_pool);
@@ -100,13 +100,13 @@ pool_free (NvDsMetaPool *pool)
   return TRUE;
 }
 
-static void
-clear_list (NvDsMetaPool *pool, GList **list)
+void
+sluice_clear_list (NvDsMetaPool *pool, GList **list)
 {
   while (*list != NULL) {
     gpointer element = (*list)->data;
     *list = g_list_delete_link (*list, *list);
-    pool_return (pool, element);
+    sluice_pool_return (pool, element);
   }
 }
 
@@ -130,7 +130,7 @@ static void
 release_classifier (gpointer data, gpointer user_data G_GNUC_UNUSED)
 {
   NvDsClassifierMeta *classifier = data;
-  clear_list (classifier->base_meta.batch_meta->label_info_meta_pool, &classifier->label_info_list);
+  sluice_clear_list (classifier->base_meta.batch_meta->label_info_meta_pool, &classifier->label_info_list);
   zero_after_base (classifier, sizeof *classifier);
 }
 
@@ -139,8 +139,8 @@ release_object (gpointer data, gpointer user_data G_GNUC_UNUSED)
 {
   NvDsObjectMeta *object = data;
   NvDsBatchMeta *batch = object->base_meta.batch_meta;
-  clear_list (batch->classifier_meta_pool, &object->classifier_meta_list);
-  clear_list (batch->user_meta_pool, &object->obj_user_meta_list);
+  sluice_clear_list (batch->classifier_meta_pool, &object->classifier_meta_list);
+  sluice_clear_list (batch->user_meta_pool, &object->obj_user_meta_list);
   g_free (object->text_params.display_text);
   if (object->mask_params.size > 0)
     g_free (object->mask_params.data);
@@ -164,9 +164,9 @@ release_frame (gpointer data, gpointer user_data G_GNUC_UNUSED)
   g_free (frame->sensorInfo_meta.sensor_id);
   g_free (frame->sensorInfo_meta.sensor_name);
   g_free (frame->sensorInfo_meta.uri);
-  clear_list (batch->obj_meta_pool, &frame->obj_meta_list);
-  clear_list (batch->display_meta_pool, &frame->display_meta_list);
-  clear_list (batch->user_meta_pool, &frame->frame_user_meta_list);
+  sluice_clear_list (batch->obj_meta_pool, &frame->obj_meta_list);
+  sluice_clear_list (batch->display_meta_pool, &frame->display_meta_list);
+  sluice_clear_list (batch->user_meta_pool, &frame->frame_user_meta_list);
   zero_after_base (frame, sizeof *frame);
 }
 
@@ -329,139 +329,7 @@ sluice_nvds_add_label_info_meta_to_classifier (NvDsClassifierMeta *classifier, N
   add (classifier->base_meta.batch_meta, &classifier->label_info_list, label, &classifier->num_labels, FALSE);
 }
 
-/* ---- remove and clear ---- */
-
-static void
-take_out (NvDsBatchMeta *batch, NvDsMetaPool *pool, GList **list, gpointer element, guint *counter)
-{
-  g_rec_mutex_lock (&batch->meta_mutex);
-  GList *link = g_list_find (*list, element);
-  if (link != NULL) {
-    *list = g_list_delete_link (*list, link);
-    pool_return (pool, element);
-    if (counter != NULL)
-      (*counter)--;
-  }
-  g_rec_mutex_unlock (&batch->meta_mutex);
-}
-
-SLUICE_EXPORT void
-sluice_nvds_remove_frame_meta_from_batch (NvDsBatchMeta *batch, NvDsFrameMeta *frame)
-{
-  take_out (batch, batch->frame_meta_pool, &batch->frame_meta_list, frame, &batch->num_frames_in_batch);
-}
-
-SLUICE_EXPORT void
-sluice_nvds_remove_user_meta_from_batch (NvDsBatchMeta *batch, NvDsUserMeta *user)
-{
-  take_out (batch, batch->user_meta_pool, &batch->batch_user_meta_list, user, NULL);
-}
-
-SLUICE_EXPORT void
-sluice_nvds_remove_obj_meta_from_frame (NvDsFrameMeta *frame, NvDsObjectMeta *object)
-{
-  NvDsBatchMeta *batch = frame->base_meta.batch_meta;
-  take_out (batch, batch->obj_meta_pool, &frame->obj_meta_list, object, &frame->num_obj_meta);
-}
-
-SLUICE_EXPORT void
-sluice_nvds_remove_display_meta_from_frame (NvDsFrameMeta *frame, NvDsDisplayMeta *display)
-{
-  NvDsBatchMeta *batch = frame->base_meta.batch_meta;
-  take_out (batch, batch->display_meta_pool, &frame->display_meta_list, display, NULL);
-}
-
-SLUICE_EXPORT void
-sluice_nvds_remove_user_meta_from_frame (NvDsFrameMeta *frame, NvDsUserMeta *user)
-{
-  NvDsBatchMeta *batch = frame->base_meta.batch_meta;
-  take_out (batch, batch->user_meta_pool, &frame->frame_user_meta_list, user, NULL);
-}
-
-SLUICE_EXPORT void
-sluice_nvds_remove_user_meta_from_object (NvDsObjectMeta *object, NvDsUserMeta *user)
-{
-  NvDsBatchMeta *batch = object->base_meta.batch_meta;
-  take_out (batch, batch->user_meta_pool, &object->obj_user_meta_list, user, NULL);
-}
-
-SLUICE_EXPORT void
-sluice_nvds_remove_classifier_meta_from_obj (NvDsObjectMeta *object, NvDsClassifierMeta *classifier)
-{
-  NvDsBatchMeta *batch = object->base_meta.batch_meta;
-  take_out (batch, batch->classifier_meta_pool, &object->classifier_meta_list, classifier, NULL);
-}
-
-SLUICE_EXPORT void
-sluice_nvds_remove_label_info_meta_from_classifier (NvDsClassifierMeta *classifier, NvDsLabelInfo *label)
-{
-  NvDsBatchMeta *batch = classifier->base_meta.batch_meta;
-  take_out (batch, batch->label_info_meta_pool, &classifier->label_info_list, label, &classifier->num_labels);
-}
-
-static void
-clear_all (NvDsBatchMeta *batch, NvDsMetaPool *pool, GList **list, guint *counter)
-{
-  g_rec_mutex_lock (&batch->meta_mutex);
-  clear_list (pool, list);
-  if (counter != NULL)
-    *counter = 0;
-  g_rec_mutex_unlock (&batch->meta_mutex);
-}
-
-SLUICE_EXPORT void
-sluice_nvds_clear_frame_meta_list (NvDsBatchMeta *batch, GList *list G_GNUC_UNUSED)
-{
-  clear_all (batch, batch->frame_meta_pool, &batch->frame_meta_list, &batch->num_frames_in_batch);
-}
-
-SLUICE_EXPORT void
-sluice_nvds_clear_batch_user_meta_list (NvDsBatchMeta *batch, GList *list G_GNUC_UNUSED)
-{
-  clear_all (batch, batch->user_meta_pool, &batch->batch_user_meta_list, NULL);
-}
-
-SLUICE_EXPORT void
-sluice_nvds_clear_obj_meta_list (NvDsFrameMeta *frame, GList *list G_GNUC_UNUSED)
-{
-  NvDsBatchMeta *batch = frame->base_meta.batch_meta;
-  clear_all (batch, batch->obj_meta_pool, &frame->obj_meta_list, &frame->num_obj_meta);
-}
-
-SLUICE_EXPORT void
-sluice_nvds_clear_display_meta_list (NvDsFrameMeta *frame, GList *list G_GNUC_UNUSED)
-{
-  NvDsBatchMeta *batch = frame->base_meta.batch_meta;
-  clear_all (batch, batch->display_meta_pool, &frame->display_meta_list, NULL);
-}
-
-SLUICE_EXPORT void
-sluice_nvds_clear_frame_user_meta_list (NvDsFrameMeta *frame, GList *list G_GNUC_UNUSED)
-{
-  NvDsBatchMeta *batch = frame->base_meta.batch_meta;
-  clear_all (batch, batch->user_meta_pool, &frame->frame_user_meta_list, NULL);
-}
-
-SLUICE_EXPORT void
-sluice_nvds_clear_classifier_meta_list (NvDsObjectMeta *object, GList *list G_GNUC_UNUSED)
-{
-  NvDsBatchMeta *batch = object->base_meta.batch_meta;
-  clear_all (batch, batch->classifier_meta_pool, &object->classifier_meta_list, NULL);
-}
-
-SLUICE_EXPORT void
-sluice_nvds_clear_obj_user_meta_list (NvDsObjectMeta *object, GList *list G_GNUC_UNUSED)
-{
-  NvDsBatchMeta *batch = object->base_meta.batch_meta;
-  clear_all (batch, batch->user_meta_pool, &object->obj_user_meta_list, NULL);
-}
-
-SLUICE_EXPORT void
-sluice_nvds_clear_label_info_meta_list (NvDsClassifierMeta *classifier, GList *list G_GNUC_UNUSED)
-{
-  NvDsBatchMeta *batch = classifier->base_meta.batch_meta;
-  clear_all (batch, batch->label_info_meta_pool, &classifier->label_info_list, &classifier->num_labels);
-}
+/* ---- look ---- */
 
 SLUICE_EXPORT NvDsFrameMeta *
 sluice_nvds_get_nth_frame_meta (GList *list, guint index)

@@ -267,4 +267,8 @@ SLUICE_EXPORT void sluice_nvds_add_user_meta_to_obj (NvDsObjectMeta *object, NvD
 SLUICE_EXPORT gpointer sluice_nvds_batch_meta_copy_func (gpointer data, gpointer user_data);
 SLUICE_EXPORT void sluice_nvds_batch_meta_release_func (gpointer data, gpointer user_data);
 
+/* Of the pools: an element goes back, and all of a list do; with the batch's lock held. */
+G_GNUC_INTERNAL void sluice_pool_return (NvDsMetaPool *pool, gpointer element);
+G_GNUC_INTERNAL void sluice_clear_list (NvDsMetaPool *pool, GList **list);
+
 #endif

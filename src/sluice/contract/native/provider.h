@@ -179,4 +179,14 @@ gsize sluice_fitting (const gchar *text, gsize limit);
 void sluice_place_text (const SluiceProvider *provider, gpointer object, const gfloat *box, gfloat rise,
     guint font_size);
 
+/* The batch that an element belongs to. */
+static inline gpointer
+sluice_batch_of (const SluiceProvider *provider, gpointer element)
+{
+  return FIELD (provider, element, BASE_BATCH, gpointer);
+}
+
+/* The fault of a box that row `i` has, numbers that are none or a negative size; 0 for none. */
+G_GNUC_INTERNAL gint64 sluice_check_box (const gfloat *box, guint i);
+
 #endif
