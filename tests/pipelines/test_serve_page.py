@@ -215,6 +215,17 @@ def test_the_model_is_swapped(page: Page, service: ServeProcess) -> None:
     assert service.get("/api/models")["current"]["name"].endswith("corner.py")
 
 
+def test_thresholds_are_set_and_go_back_to_the_model_s_own(page: Page, service: ServeProcess) -> None:
+    until(lambda: service.get("/api/models")["current"]["state"] == "running")
+    page.choose("#classes", "0")
+    page.find("#thresholds button[type=submit]").click()
+    until(lambda: service.get("/api/thresholds")["classes"] == [0])
+    page.find("#thresholds button[type=reset]").click()
+    until(lambda: set(service.get("/api/thresholds").values()) == {None})
+    until(lambda: page.find("#classes").get_attribute("value") == "")
+    assert page.find("#confidence-value").text == "default"
+
+
 def test_events_counters_and_chart_are_shown(page: Page) -> None:
     until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "#events li")) > 1)
     until(lambda: "now" in str(page.find("#chart").get_attribute("aria-label")))
@@ -319,3 +330,31 @@ def test_the_page_asks_for_the_token_and_opens_with_it(chrome: Chrome, tmp_path:
     finally:
         assert process.stop() == 0, process.output
     assert token not in process.output
+
+
+@pytest.mark.parametrize("streams", [0, 30])
+def test_none_and_thirty_streams(chrome: Chrome, tmp_path: Path, streams: int) -> None:
+    entries = "".join(
+        f"  - {{name: camera-{n}, source: 'test:{'snow' if n % 2 else 'ball'}?live=1&fps=1&size=64x48'}}\n"
+        for n in range(streams)
+    )
+    head = f"streams:\n{entries}" if streams else ""
+    (tmp_path / "sluice.yaml").write_text(f"{head}model: {{name: none}}\nhttp: {{port: 0}}\n")
+    process = ServeProcess(tmp_path / "sluice.yaml")
+    try:
+        page = Page(chrome, process.url)
+        until(lambda: f"{streams} streams" in page.find("#summary").text or not streams, 60)
+        until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "#streams [data-state=playing]")) == streams, 90)
+        if streams:  # the last is out of sight until it is scrolled to
+            page.chrome.execute_script("arguments[0].scrollIntoView()", page.card("camera-29"))
+            until(lambda: page.transport("camera-29") is not None, 90)
+            first = page.picture("camera-29")
+            until(lambda: page.picture("camera-29") != first, 90)
+        else:
+            assert page.find("#summary").text
+        wide = "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
+        assert page.chrome.execute_script(wide) is False
+        assert page.complaints() == []
+    finally:
+        assert process.stop() == 0, process.output
+    assert "Traceback" not in process.output
