@@ -127,6 +127,7 @@ def logs(
             except SluiceError:  # the host is being started anew, perhaps
                 if not follow:
                     raise
+                time.sleep(1)
                 continue
             generation = found["generation"]
             for event in found["events"]:
