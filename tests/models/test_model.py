@@ -245,3 +245,14 @@ def test_what_a_begun_call_raises_is_raised_by_finish_and_never_where_it_is_aske
     assert begun.ready()
     with pytest.raises(RuntimeError, match=f"the card is gone in {wrong}"):
         begun.finish()
+
+
+@pytest.mark.parametrize("labels", [5, "person", b"car"])
+def test_labels_that_are_no_names_are_refused_by_the_models_name(labels):
+    class Odd:
+        def infer(self, frames):
+            return [None for _ in frames]
+
+    Odd.labels = labels
+    with pytest.raises(ModelError, match=r"labels of .*Odd is .*right is a sequence"):
+        as_model(Odd).load()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from sluice.errors import ModelError
@@ -95,7 +95,11 @@ class AdaptedModel(Prompted):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of the classes by class id: those given, else the model's own; empty if it has none."""
+        """Names of the classes by class id: those given, else the model's own; empty if it has none.
+
+        Raises:
+            ModelError: the model's own are neither a sequence of names nor a mapping from class ids to names.
+        """
         if self._labels is not None:
             return self._labels
         own = getattr(self.target, "labels", None)
@@ -103,6 +107,10 @@ class AdaptedModel(Prompted):
             return ()
         if isinstance(own, Mapping):  # the form {0: "person", 7: "truck"}; ids between have no name
             return tuple(str(own.get(i, i)) for i in range(max(own, default=-1) + 1))
+        if isinstance(own, (str, bytes)) or not isinstance(own, Iterable):
+            raise ModelError(
+                f"labels of {self.name} is {own!r}; right is a sequence of the classes' names, by class id"
+            )
         return tuple(str(label) for label in own)
 
     def load(self) -> None:
