@@ -7,7 +7,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 REFERENCE := .venv-reference
 
-.PHONY: demo test test-gpu test-reference setup check clean
+PEERS := .venv-peers
+
+.PHONY: demo test bench test-gpu test-reference setup check clean
 
 demo: setup
 	@$(BIN)/sluice run examples/data/pedestrians.mp4 examples/data/pedestrians.mp4 --model people \
@@ -26,6 +28,24 @@ test-reference: setup $(REFERENCE)/.complete
 PYTHON ?= $(BIN)/python
 test-gpu:
 	@scripts/test-gpu $(CLIP) $(PYTHON)
+
+# Sluice beside what people would pick instead: installs those (8 GB in .venv-peers, once), measures for about an hour and
+# writes docs/benchmarks. BENCH_ARGS="--streams 1 4 --repeats 1" measures less.
+BENCH_MODEL ?= $(firstword $(wildcard ../shared/data/models/yolo11n_256_coco80_int8_qdq.onnx) out/bench/yolo11n.onnx)
+bench: $(VENV)/.test-complete $(PEERS)/.complete $(BENCH_MODEL)
+	@$(BIN)/python bench/peers/clips.py out/bench
+	@$(BIN)/python bench/peers/throughput.py $(BENCH_MODEL) out/bench $(BENCH_ARGS)
+	@$(BIN)/python bench/peers/live.py $(BENCH_MODEL) out/bench
+	@$(BIN)/python bench/peers/outage.py $(BENCH_MODEL) out/bench
+	@$(PEERS)/ultralytics/bin/python bench/peers/report.py docs/benchmarks
+
+out/bench/yolo11n.onnx: | $(PEERS)/.complete
+	@mkdir -p out/bench
+	@cd out/bench && $(CURDIR)/$(PEERS)/ultralytics/bin/yolo export model=yolo11n.pt format=onnx imgsz=256
+
+$(PEERS)/.complete: scripts/setup-peers
+	@scripts/setup-peers
+	@touch $@
 
 check: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -46,4 +66,4 @@ $(REFERENCE)/.complete: scripts/setup-reference constraints-reference.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(REFERENCE) build out src/*.egg-info src/sluice/contract/_libsluice*.so
+	rm -rf $(VENV) $(REFERENCE) $(PEERS) build out src/*.egg-info src/sluice/contract/_libsluice*.so

@@ -11,21 +11,14 @@ import os
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
+
+from busy import busy_threads
 
 BUSY_THREADS = 3
 SWITCH_INTERVAL = 0.0002  # what Sluice's first element sets
 GOAL = 2.0
-
-
-def busy(stop: threading.Event) -> None:
-    """Hold the interpreter as much as a Python model may."""
-    number = 1
-    while not stop.is_set():
-        for _ in range(1000):
-            number = number * 31 % 1_000_003
 
 
 def measure(call: Callable[[], None], after: Callable[[], None], seconds: float) -> list[float]:
@@ -106,14 +99,8 @@ def metadata(objects: int, seconds: float) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL)
     print(f"{provider().name} provider, {objects} objects a frame, us per object (goal for the bulk write: {GOAL:g})")
     figures("alone")
-    stop = threading.Event()
-    threads = [threading.Thread(target=busy, args=(stop,), daemon=True) for _ in range(BUSY_THREADS)]
-    for thread in threads:
-        thread.start()
-    figures(f"{BUSY_THREADS} busy threads")
-    stop.set()
-    for thread in threads:
-        thread.join()
+    with busy_threads(BUSY_THREADS):
+        figures(f"{BUSY_THREADS} busy threads")
 
 
 BENCHES = {"metadata": metadata}

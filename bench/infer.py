@@ -8,13 +8,11 @@ launch line with it and without it, each run as fast as it goes; the goal is und
 
 import argparse
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import gi
+from busy import busy_threads
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
@@ -67,27 +65,6 @@ def run(text: str, seconds: float) -> tuple[float, float]:
     wall, processor, batches = (after - first for after, first in zip(now(), before, strict=True))
     pipeline.set_state(Gst.State.NULL)
     return wall / batches * 1e6, processor / batches * 1e6
-
-
-@contextmanager
-def busy_threads(count: int) -> Iterator[None]:
-    """Run threads that do nothing but Python arithmetic."""
-    stop = threading.Event()
-
-    def spin() -> None:
-        number = 0
-        while not stop.is_set():
-            number = (number * 3 + 1) % 1_000_003
-
-    threads = [threading.Thread(target=spin, daemon=True) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
 
 
 def measure(seconds: float) -> None:

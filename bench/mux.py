@@ -8,12 +8,10 @@ sources' own cost is printed from the same sources without a mux.
 """
 
 import argparse
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import gi
+from busy import busy_threads
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
@@ -64,27 +62,6 @@ def run(line: str, ends: list[str], seconds: float) -> tuple[float, float]:
     wall, processor, count = (after - first for after, first in zip(now(), before, strict=True))
     pipeline.set_state(Gst.State.NULL)
     return count / wall, processor / count * 1e6
-
-
-@contextmanager
-def busy_threads(count: int) -> Iterator[None]:
-    """Run threads that do nothing but Python arithmetic."""
-    stop = threading.Event()
-
-    def spin() -> None:
-        number = 0
-        while not stop.is_set():
-            number = (number * 3 + 1) % 1_000_003
-
-    threads = [threading.Thread(target=spin, daemon=True) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
 
 
 def main() -> None:

@@ -1,37 +1,54 @@
-"""What every program of this comparison measures with: counts each frame as its tracked objects are known."""
+"""What every program of this comparison measures with: notes each frame as its tracked objects are known."""
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
+import os
+import threading
 import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import marks
 
 
 class Clock:
-    """Counts frames per stream, and the times of the first and the last."""
+    """Notes for each frame its stream, the time, the processor time so far, and which picture of the camera it was."""
 
-    def __init__(self, streams: int) -> None:
-        """Count for so many streams."""
-        self.frames = [0] * streams
-        self.ends = [0.0] * streams
-        self.first = 0.0
-        self.objects = 0
+    def __init__(self, streams: int, seconds: float = 0.0) -> None:
+        """Note for so many streams; with `seconds`, end the process so long after its first frame."""
+        self._seconds = seconds
+        self._frames: list[tuple[int, float, float, int]] = []
+        self._ids: list[set[int]] = [set() for _ in range(streams)]
+        self._lock = threading.Lock()  # some programs call from one thread per stream
 
-    def frame(self, stream: int, objects: int) -> None:
-        """Count a frame of a stream, with so many tracked objects on it."""
-        now = time.perf_counter()
-        self.first = self.first or now
-        self.ends[stream] = now
-        self.frames[stream] += 1
-        self.objects += objects
+    def frame(self, stream: int, ids: Iterable[int] = (), picture: Callable[[], Any] | None = None) -> None:
+        """Note a frame with the ids of its tracked objects; `picture` makes its pixels, asked for live sources only."""
+        number = marks.read(picture()) if picture is not None and self._seconds else -1
+        with self._lock:
+            self._frames.append((stream, time.monotonic(), time.process_time(), number))
+            self._ids[stream].update(int(identity) for identity in ids if identity is not None and identity >= 0)
+            if len(self._frames) == 1 and self._seconds:
+                print("started", flush=True)
+                threading.Timer(self._seconds, self._finish).start()
 
     def report(self) -> None:
-        """Print the counts as one line of JSON, the last line that the program prints."""
-        numbers = {"frames": self.frames, "first": self.first, "ends": self.ends, "objects": self.objects}
-        print("\n" + json.dumps(numbers), flush=True)
+        """Print what was noted as one line of JSON, the last that the program prints."""
+        with self._lock:
+            noted = {"frames": self._frames, "ids": [sorted(ids) for ids in self._ids]}
+            print("\n" + json.dumps(noted), flush=True)
+
+    def _finish(self) -> None:
+        self.report()
+        os._exit(0)  # a program that waits for a dead camera would not end otherwise
 
 
-def arguments() -> tuple[str, str, int]:
-    """The program's arguments: the clip, the network and the number of streams."""
-    clip, model, streams = sys.argv[1:4]
-    return clip, model, int(streams)
+def begin() -> tuple[str, list[str], Clock]:
+    """The program's arguments: the network, the clips or cameras, and a clock for them."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model")
+    parser.add_argument("sources", nargs="+")
+    parser.add_argument("--seconds", type=float, default=0.0)
+    arguments = parser.parse_args()
+    return arguments.model, arguments.sources, Clock(len(arguments.sources), arguments.seconds)

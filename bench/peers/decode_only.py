@@ -1,12 +1,11 @@
 """A limit: the clips decoded at once by GStreamer and thrown away."""
 
-from clock import Clock, arguments
+from clock import begin
 
 import sluice
 
-clip, _, streams = arguments()
-clock = Clock(streams)
-with sluice.Pipeline([clip] * streams, model=None, tracker=None) as pipeline:
+_, sources, clock = begin()
+with sluice.Pipeline(sources, model=None, tracker=None) as pipeline:
     for frame in pipeline:
-        clock.frame(frame.stream, 0)
+        clock.frame(frame.stream)
 clock.report()

@@ -4,14 +4,13 @@ import os
 
 os.environ.setdefault("ENABLE_FRAME_DROP_ON_VIDEO_FILE_RATE_LIMITING", "False")
 
-import trackers
-from clock import Clock, arguments
+from clock import begin
 from inference import InferencePipeline
-from yolo import Yolo
+from yolo import Yolo, follower
 
-clip, model, streams = arguments()
-yolo, clock = Yolo(model), Clock(streams)
-followers = [trackers.ByteTrackTracker() for _ in range(streams)]
+model, sources, clock = begin()
+yolo = Yolo(model)
+followers = [follower() for _ in sources]
 
 
 def detect(frames: list) -> list:
@@ -25,10 +24,10 @@ def take(predictions: object, frames: object) -> None:
         predictions, frames = [predictions], [frames]
     for tracked, frame in zip(predictions, frames, strict=True):
         if frame is not None:
-            clock.frame(frame.source_id or 0, len(tracked))
+            clock.frame(frame.source_id or 0, tracked.tracker_id, lambda frame=frame: frame.image)
 
 
-pipeline = InferencePipeline.init_with_custom_logic([clip] * streams, on_video_frame=detect, on_prediction=take)
+pipeline = InferencePipeline.init_with_custom_logic(sources, on_video_frame=detect, on_prediction=take)
 pipeline.start()
 pipeline.join()
 clock.report()

@@ -1,14 +1,13 @@
 """What people write today: OpenCV, ONNX Runtime, supervision and trackers, one picture after the other."""
 
 import cv2
-import trackers
-from clock import Clock, arguments
-from yolo import Yolo
+from clock import begin
+from yolo import Yolo, follower
 
-clip, model, streams = arguments()
-yolo, clock = Yolo(model), Clock(streams)
-captures = {stream: cv2.VideoCapture(clip) for stream in range(streams)}
-followers = [trackers.ByteTrackTracker() for _ in range(streams)]
+model, sources, clock = begin()
+yolo = Yolo(model)
+captures = {stream: cv2.VideoCapture(source) for stream, source in enumerate(sources)}
+followers = [follower() for _ in sources]
 while captures:
     for stream, capture in list(captures.items()):
         read, picture = capture.read()
@@ -16,5 +15,5 @@ while captures:
             del captures[stream]
             continue
         tracked = followers[stream].update(yolo.detect(picture))
-        clock.frame(stream, len(tracked))
+        clock.frame(stream, tracked.tracker_id, lambda picture=picture: picture)
 clock.report()

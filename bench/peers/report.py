@@ -1,107 +1,173 @@
-"""Makes the table and the plot of the comparison from results.json.
+"""Makes the page of the comparison, docs/benchmarks/peers.md, and its plots from the measurements beside it.
 
 python bench/peers/report.py docs/benchmarks
 """
 
 from __future__ import annotations
 
-import json
-import statistics
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from string import Template
 from typing import Any
 
-LIMITS = ("decode alone", "network alone")
-Key = tuple[str, int, str]
+from plots import plot
+from results import Throughput, load
 
 
-def medians(runs: list[dict[str, Any]], field: str) -> dict[Key, float]:
-    """The median of a number over the repeats, by clip, number of streams and program."""
-    groups: dict[Key, list[float]] = {}
-    for run in runs:
-        if not run["failure"]:
-            groups.setdefault((run["clip"], run["streams"], run["program"]), []).append(run[field])
-    return {key: statistics.median(values) for key, values in groups.items()}
+def rows(head: Iterable[str], body: Iterable[Iterable[str]]) -> list[str]:
+    """A table in Markdown."""
+    titles = list(head)
+    lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
+    return [*lines, *("| " + " | ".join(cells) + " |" for cells in body), ""]
 
 
-def limit(rates: dict[Key, float], clip: str, streams: int) -> float | None:
-    """The most frames per second when decoding and the network share the cores: 1 / (1/decode + 1/network)."""
-    decode, network = rates.get((clip, streams, "decode alone")), rates.get((clip, 1, "network alone"))
-    return 1 / (1 / decode + 1 / network) if decode and network else None
+def number(value: float | None, digits: int = 1) -> str:
+    """A number, or what stands for one that is missing."""
+    return "failed" if value is None else f"{value:.{digits}f}"
 
 
-def table(document: dict[str, Any]) -> str:
-    """The page: machine, one table per clip, failures."""
-    runs = document["runs"]
-    rates, cpu = medians(runs, "frames_per_second"), medians(runs, "cpu_seconds_per_1000_frames")
-    memory, fairness = medians(runs, "peak_memory_mb"), medians(runs, "fairness")
-    repeats = 1 + max(run["repeat"] for run in runs)
-    programs = [name for name in dict.fromkeys(run["program"] for run in runs) if name not in LIMITS]
-    lines = [
-        f"Measured on {document['when']}, {document['machine']['processor']}. The median of {repeats} run(s). Each "
-        "cell: frames per second in all, processor seconds per 1000 frames, peak resident memory in MB, fairness (the "
-        "slowest stream's rate by the fastest's).",
-        "",
+def columns(found: Throughput) -> list[str]:
+    """Titles of the columns of a table over the number of streams."""
+    return [f"{count} stream{'s' if count > 1 else ''}" for count in found.counts]
+
+
+def rates(found: Throughput, size: str) -> list[str]:
+    """Frames per second and what they cost, a row per program."""
+    body = []
+    for program in found.programs:
+        cells = [program]
+        for count in found.counts:
+            values = [
+                found.best(program, size, count, field)
+                for field in ("frames_per_second", "cpu_seconds_per_1000_frames", "peak_memory_mb")
+            ]
+            rate, cpu, memory = values
+            cells.append("failed" if rate is None else f"**{rate:.1f}** · {number(cpu)} s · {number(memory, 0)} MB")
+        body.append(cells)
+    body.append(["limit", *(number(found.limit(size, count)) for count in found.counts)])
+    return [f"**{size}**", "", *rows(["", *columns(found)], body)]
+
+
+def goals(found: Throughput) -> list[str]:
+    """The goals beside what was reached."""
+
+    def ratio(size: str, count: int, of: float | None, field: str = "frames_per_second") -> str:
+        mine = found.best("Sluice", size, count, field)
+        return "-" if not of or mine is None else f"{mine / of:.2f}"
+
+    def each(name: str, cell: Callable[[str, int], str]) -> list[list[str]]:
+        return [[f"{name}, {size}", *(cell(size, count) for count in found.counts)] for size in found.sizes]
+
+    def peer(size: str, count: int) -> str:
+        best = found.best_peer(size, count, "frames_per_second")
+        return f"{ratio(size, count, best[0])} ({best[1]})" if best else "-"
+
+    def cheapest(size: str, count: int) -> str:
+        best = found.best_peer(size, count, "cpu_seconds_per_1000_frames", least=True)
+        return f"{ratio(size, count, best[0], 'cpu_seconds_per_1000_frames')} ({best[1]})" if best else "-"
+
+    body = [
+        *each("frames/s by the limit (goal 0.95)", lambda size, count: ratio(size, count, found.limit(size, count))),
+        *each("frames/s by the best peer's (goal over 1, 1.5 at four)", peer),
+        *each("processor time by the least of a peer (goal under 1)", cheapest),
     ]
-    for clip in dict.fromkeys(run["clip"] for run in runs):
-        counts = sorted({run["streams"] for run in runs if run["clip"] == clip})
-        lines += [f"**{clip}**", "", "| | " + " | ".join(f"{count} stream(s)" for count in counts) + " |"]
-        lines.append("|---" * (len(counts) + 1) + "|")
-        for program in programs:
-            cells = []
-            for count in counts:
-                key = (clip, count, program)
-                cells.append(
-                    f"**{rates[key]:.1f}** · {cpu[key]:.1f} s · {memory[key]:.0f} MB · {fairness[key]:.2f}"
-                    if key in rates
-                    else "failed"
-                )
-            lines.append(f"| {program} | " + " | ".join(cells) + " |")
-        bounds = [limit(rates, clip, count) for count in counts]
-        lines.append(
-            "| limit: 1/(1/decode + 1/network) | " + " | ".join(f"{b:.1f}" if b else "-" for b in bounds) + " |"
+    return rows(["Sluice's", *columns(found)], body)
+
+
+def promises(found: Throughput) -> list[str]:
+    """Frames, fairness and ids, over all settings of a program."""
+    body = []
+    for program in found.programs:
+        runs = [run for run in found.runs if run["program"] == program and not run["failure"]]
+        failed = sum(run["program"] == program and bool(run["failure"]) for run in found.runs)
+        if not runs:
+            body.append([program, "-", "-", "-", f"{failed} of {failed}"])
+            continue
+        taken, given = sum(run["frames_in"] for run in runs), sum(sum(run["frames_out"]) for run in runs)
+        several = [run for run in runs if run["streams"] > 1]
+        shared, tracks = sum(run["shared_ids"] for run in several), sum(run["tracks"] for run in several)
+        fairness = min((run["fairness"] for run in several), default=1.0)
+        body.append(
+            [
+                program,
+                f"{taken} / {given}",
+                f"{fairness:.2f}",
+                f"{shared} of {tracks}",
+                f"{failed} of {len(runs) + failed}",
+            ]
         )
-        lines.append("")
-    failures = sorted({f"{run['program']}, {run['clip']}, {run['streams']} stream(s): {run['failure'].splitlines()[-1]}"
-                       for run in runs if run["failure"]})  # fmt: skip
-    lines += [f"* failed: {failure}" for failure in failures]
-    lines += ["", "Versions:", ""]
-    lines += [f"* `{name}`: {text}" for name, text in document["machine"].items() if name != "processor"]
-    return "\n".join(lines) + "\n"
+    return rows(["", "frames in / out", "least fairness", "ids of several streams, of all tracks", "runs failed"], body)
 
 
-def plot(document: dict[str, Any], path: Path) -> None:
-    """Frames per second over the number of streams, a panel per clip."""
-    import matplotlib
+def live(document: dict[str, Any]) -> list[str]:
+    """Latency, pictures left out, and the death of a camera."""
+    body = []
+    for program in dict.fromkeys(run["program"] for run in document["runs"]):
+        steady, dies = (
+            next(run for run in document["runs"] if run["program"] == program and run["scenario"] == scenario)
+            for scenario in ("steady", "dies")
+        )
+        cells = [program]
+        cells += (
+            [f"failed: {steady['failure'].splitlines()[-1]}", "-", "-"]
+            if steady["failure"]
+            else [f"{steady['p50_ms']:.0f}", f"{steady['p99_ms']:.0f}", f"{steady['left_out']} of {steady['shown']}"]
+        )
+        if dies["failure"]:
+            cells += [f"failed: {dies['failure'].splitlines()[-1]}", "-", "-"]
+        else:
+            back = "never" if dies["back_after_s"] is None else f"{dies['back_after_s']:.1f} s"
+            cells += [f"{dies['left_out']} of {dies['shown']}", f"{dies['longest_gap_s']:.1f} s", back]
+        body.append(cells)
+    head = [
+        "", "p50 ms", "p99 ms", "pictures without a result",
+        "a camera dies: pictures of the other without a result", "its longest pause", "the dead one is back after",
+    ]  # fmt: skip
+    return rows(head, body)
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
 
-    rates = medians(document["runs"], "frames_per_second")
-    clips = list(dict.fromkeys(clip for clip, _, _ in rates))
-    figure, panels = pyplot.subplots(1, len(clips), figsize=(5.5 * len(clips), 4), squeeze=False)
-    for panel, clip in zip(panels[0], clips, strict=True):
-        for program in dict.fromkeys(program for _, _, program in rates if program not in LIMITS):
-            points = sorted((count, rate) for (of, count, name), rate in rates.items() if (of, name) == (clip, program))
-            style = {"linewidth": 3, "color": "teal"} if program == "Sluice" else {"linewidth": 1.5}
-            panel.plot(*zip(*points, strict=True), marker="o", label=program, **style)
-        counts = sorted({count for of, count, _ in rates if of == clip})
-        bounds = [(count, bound) for count in counts if (bound := limit(rates, clip, count))]
-        if bounds:
-            panel.plot(*zip(*bounds, strict=True), linestyle=":", color="black", label="limit")
-        panel.set(title=clip, xlabel="streams", ylabel="frames/s in all", xticks=counts, ylim=(0, None))
-        panel.grid(alpha=0.3)
-    panels[0][0].legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path)
+def outage(document: dict[str, Any]) -> list[str]:
+    """Messages lost."""
+    body = [[run["way"], str(run["made"]), str(run["lost"]), str(run["twice"])] for run in document["runs"]]
+    return rows(["", "messages made", "lost", "sent twice"], body)
+
+
+def page(folder: Path) -> str:
+    """The whole page: what page.md says around the tables."""
+    document = load(folder, "throughput.json")
+    found = Throughput(document)
+    failures = sorted(
+        {
+            f"* {run['program']}, {run['clip']}, {run['streams']} streams: {run['failure'].splitlines()[-1]}"
+            for run in found.runs
+            if run["failure"]
+        }
+    )
+    machine = dict(document["machine"])
+    values = {
+        "when": document["when"],
+        "processor": machine.pop("processor"),
+        "model": document["model"],
+        "repeats": str(found.repeats),
+        "rates": "\n".join(line for size in found.sizes for line in rates(found, size)),
+        "goals": "\n".join(goals(found)),
+        "promises": "\n".join(promises(found)),
+        "live": "\n".join(live(load(folder, "live.json"))),
+        "outage": "\n".join(outage(load(folder, "outage.json"))),
+        "failures": "\n".join(["## Failed", "", *failures, "", ""]) if failures else "",
+        "versions": "\n".join(f"* `{name}`: {text}" for name, text in machine.items()),
+    }
+    return Template((Path(__file__).parent / "page.md").read_text()).substitute(values)
 
 
 def main() -> None:
-    """Write README-table and plot beside results.json."""
+    """Write the page and the plots."""
     folder = Path(sys.argv[1])
-    document = json.loads((folder / "results.json").read_text())
-    (folder / "table.md").write_text(table(document))
-    plot(document, folder / "frames-per-second.svg")
+    found = Throughput(load(folder, "throughput.json"))
+    plot(found, "frames_per_second", "frames/s in all", folder / "frames-per-second.svg")
+    plot(found, "cpu_seconds_per_1000_frames", "processor seconds per 1000 frames", folder / "processor-time.svg")
+    (folder / "peers.md").write_text(page(folder))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """Sluice: all clips in one pipeline."""
 
-from clock import Clock, arguments
+import numpy as np
+from clock import begin
 
 import sluice
 
-clip, model, streams = arguments()
-clock = Clock(streams)
-with sluice.Pipeline([clip] * streams, model=model, tracker="bytetrack", confidence=0.3, iou=0.45) as pipeline:
+model, sources, clock = begin()
+with sluice.Pipeline(sources, model=model, tracker="bytetrack", confidence=0.3, iou=0.45) as pipeline:
     for frame in pipeline:
-        clock.frame(frame.stream, len(frame.objects))
+        ids = [found.id for found in frame.objects]
+        clock.frame(frame.stream, ids, lambda frame=frame: np.from_dlpack(frame.planes()[0]))
 clock.report()

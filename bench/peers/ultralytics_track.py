@@ -2,26 +2,24 @@
 
 import threading
 
-from clock import Clock, arguments
+from clock import begin
 from ultralytics import YOLO
 
-clip, model, streams = arguments()
-clock = Clock(streams)
-lock = threading.Lock()
+model, sources, clock = begin()
 
 
-def follow(stream: int) -> None:
+def follow(stream: int, source: str) -> None:
     """Track one source to its end."""
     yolo = YOLO(model, task="detect")
     results = yolo.track(
-        clip, stream=True, persist=True, imgsz=256, conf=0.3, iou=0.45, tracker="bytetrack.yaml", verbose=False
+        source, stream=True, persist=True, imgsz=256, conf=0.3, iou=0.45, tracker="bytetrack.yaml", verbose=False
     )
     for result in results:
-        with lock:
-            clock.frame(stream, len(result.boxes))
+        ids = [] if result.boxes.id is None else result.boxes.id.tolist()
+        clock.frame(stream, ids, lambda result=result: result.orig_img)
 
 
-threads = [threading.Thread(target=follow, args=(stream,)) for stream in range(streams)]
+threads = [threading.Thread(target=follow, args=(stream, source)) for stream, source in enumerate(sources)]
 for thread in threads:
     thread.start()
 for thread in threads:

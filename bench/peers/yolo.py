@@ -7,10 +7,16 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 import supervision
+import trackers
 
 SIZE = 256
 CONFIDENCE = 0.3
 IOU = 0.45
+
+
+def follower() -> trackers.ByteTrackTracker:
+    """A tracker for one stream, which begins tracks from the confidence that Ultralytics and Sluice begin them from."""
+    return trackers.ByteTrackTracker(track_activation_threshold=0.25)
 
 
 class Yolo:

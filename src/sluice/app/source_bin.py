@@ -18,6 +18,7 @@ from sluice.app.images import ImageFeed
 from sluice.app.source_setup import check_scheme, set_up
 from sluice.app.sources import IMAGE_RATE, Source
 from sluice.app.streams.policy import StreamPolicy
+from sluice.app.upright import make_upright
 from sluice.contract.structures import required_structure
 from sluice.elements import events
 from sluice.elements.guard import guarded, post_error
@@ -31,6 +32,10 @@ _QUEUED_FRAMES = 4
 _QUEUED_BYTES = 3_000_000
 # What decoders call the number of their threads: libav's, and libvpx's. Each thread of libav holds frames of its own.
 _THREADS = ("max-threads", "threads")
+# Libav decoding straight into the frames that it gives away. It keeps most of them for reference, mapped for writing,
+# so that GStreamer copies each into newly allocated memory. Without it libav's pictures are copied into a pool's, which
+# takes 1.8 ms of a core less for one of 1080p.
+_DIRECT = "direct-rendering"
 # What may be missing of a container's duration, or at its start, without being called damage: streams of one file do
 # not begin and end together to the frame, and durations are rounded.
 _TOLERANCE_NS = 500 * 1_000_000
@@ -241,7 +246,7 @@ class SourceBin:
         tail = [
             make_element("videoconvert"),
             make_element("capsfilter", caps=formats),
-            make_element("videoflip", video_direction="auto"),
+            make_upright(),
         ]
         self._any_memory = len(tail)
         if self.policy.loop and not self.source.live:  # it takes a camera's place, and so its pace
@@ -329,6 +334,8 @@ class SourceBin:
             for name in _THREADS:
                 if element.find_property(name) is not None:
                     element.set_property(name, self._decoder_threads)
+            if element.find_property(_DIRECT) is not None:
+                element.set_property(_DIRECT, False)
         if "Demux" in kind:
             self._connect(element, "pad-added", lambda _, pad: self._demuxed.append(PadFlow(pad)))
 
