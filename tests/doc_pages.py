@@ -44,7 +44,6 @@ SHOWN: dict[str, dict[str, str]] = {
     },
     "CONTRIBUTING.md": {"make test": "continuous integration runs it", "app            sources": DRAWING},
     "docs/analytics.md": {
-        "... ! sluicetracker": PIECE,
         '{"analytics": {"regions"': "what comes out, in short; tests/elements/test_analytics.py has it in full",
         "... ! sluicedemux": PIECE,
     },
@@ -58,6 +57,7 @@ SHOWN: dict[str, dict[str, str]] = {
     "docs/fleet.md": {
         "pip install": INSTALLS,
         "ray start": CLUSTER,
+        "RAY_gcs_rpc": CLUSTER,
         "sluice fleet drain": CLUSTER,
         "sluice fleet roll-out": CLUSTER,
         "SLUICE_TOKEN": CLUSTER,

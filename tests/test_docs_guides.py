@@ -8,6 +8,8 @@ from doc_pages import ROOT, run_page
 
 GUIDES = (
     "docs/analytics.md",
+    "docs/brokers.md",
+    "docs/cascades.md",
     "docs/contract.md",
     "docs/gpu.md",
     "docs/messages.md",
@@ -15,6 +17,7 @@ GUIDES = (
     "docs/recording.md",
     "docs/rotated-boxes.md",
     "docs/runtimes.md",
+    "docs/tracking.md",
     "docs/vlm.md",
 )
 
