@@ -1,0 +1,68 @@
+"""sluiceinfer whose stream changes its caps again and again, and that starts and stops many times."""
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+from hash_model import __file__ as MODEL
+
+from sluice.contract.metadata import BatchMeta, Lease
+from sluice.elements import register
+
+FRAMES = 80
+FORMATS = ("RGB", "NV12", "GRAY8", "I420")
+
+
+def test_each_frame_is_inferred_in_the_format_it_came_in_when_caps_change_every_ten_frames():
+    register("sluiceinfer")
+    pipeline = Gst.parse_launch(
+        f"videotestsrc name=source num-buffers={FRAMES} ! capsfilter name=caps "
+        f"caps=video/x-raw,format=I420,width=64,height=48 ! sluiceinfer model={MODEL}:Hash in-flight=3 ! "
+        "fakesink name=end"
+    )
+    come, left = [0], []
+
+    def change(_pad: Gst.Pad, _info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:
+        come[0] += 1
+        if come[0] % 10 == 0:
+            pixels = f"format={FORMATS[come[0] // 10 % 4]},width={16 + come[0]},height={33 + come[0]}"
+            pipeline.get_by_name("caps").set_property("caps", Gst.Caps.from_string(f"video/x-raw,{pixels}"))
+        return Gst.PadProbeReturn.OK
+
+    def look(pad: Gst.Pad, info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:
+        with Lease() as lease:
+            (frame,) = BatchMeta.of(info.get_buffer(), lease).frames
+            size = frame.source_width, frame.source_height
+            left.append((frame.frame_num, frame.infer_done, size))
+            caps = pad.get_current_caps().get_structure(0)
+            assert size == (caps.get_int("width")[1], caps.get_int("height")[1])
+        return Gst.PadProbeReturn.OK
+
+    pipeline.get_by_name("source").get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, change)
+    pipeline.get_by_name("end").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, look)
+    pipeline.set_state(Gst.State.PLAYING)
+    try:
+        kinds = Gst.MessageType.EOS | Gst.MessageType.ERROR
+        ended = pipeline.get_bus().timed_pop_filtered(60 * Gst.SECOND, kinds)
+        assert ended is not None
+        assert ended.type == Gst.MessageType.EOS
+    finally:
+        pipeline.set_state(Gst.State.NULL)
+    assert [(number, done) for number, done, _ in left] == [(number, True) for number in range(FRAMES)]
+    assert len({size for _, _, size in left}) > 4
+
+
+def test_fifty_starts_and_stops_leave_it_working():
+    register("sluiceinfer")
+    pipeline = Gst.parse_launch(
+        f"videotestsrc ! video/x-raw,format=I420,width=64,height=48 ! sluiceinfer model={MODEL}:Hash in-flight=4 ! "
+        "queue ! fakesink"
+    )
+    try:
+        for _ in range(50):
+            assert pipeline.set_state(Gst.State.PLAYING) != Gst.StateChangeReturn.FAILURE
+            assert pipeline.get_state(30 * Gst.SECOND)[0] == Gst.StateChangeReturn.SUCCESS
+            assert pipeline.set_state(Gst.State.READY) == Gst.StateChangeReturn.SUCCESS
+    finally:
+        pipeline.set_state(Gst.State.NULL)
+    assert pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR) is None
