@@ -37,7 +37,7 @@ FAMILIES = (
     Family("yolov8n"),
     Family("yolov6n"),
     Family("yolov5n"),
-    Family("yolov3-tiny", seed=2),
+    Family("yolov3-tiny", seed=2),  # with seed 1 the network itself finds nothing in the smaller picture
     *(
         Family(f"{name}-{task}")
         for name in ("yolo26n", "yolo12n", "yolo11n", "yolov8n")
