@@ -297,9 +297,14 @@ class Graph:
         """Objects that the tracker removed, since they belonged to no confirmed track."""
         return 0 if self.tracker is None else _count_of(self.tracker, "removed")
 
-    def replaced(self, stream: Stream) -> int:
-        """Frames of a stream that gave way to newer ones in the mux."""
-        return _count_of(self.mux, f"sink_{stream.number}-replaced")
+    def mux_stats(self) -> Gst.Structure:
+        """The muxer's counters, of all streams: to be read once for many."""
+        return self.mux.get_property("stats")
+
+    def replaced(self, stream: Stream, stats: Gst.Structure | None = None) -> int:
+        """Frames of a stream that gave way to newer ones in the mux, by its counters if they were read."""
+        found, value = (stats or self.mux_stats()).get_uint64(f"sink_{stream.number}-replaced")
+        return int(value) if found else 0
 
     def close(self, streams: Sequence[Stream]) -> None:
         """Stop everything and let go of what would keep it alive."""

@@ -40,7 +40,8 @@ from sluice.errors import ConfigurationError, SluiceError
 _DRAINING = 0.7
 _FINISHING = 1.3
 _STOPPING = 2.0
-_LOOK = 0.05  # seconds between looks at the streams
+_LOOK = 0.05  # seconds between looks at the streams, and
+_LOOK_EACH = 0.001  # at least so many for each stream: hundreds would keep a core busy
 _REMOVING = 5.0  # seconds that a caller waits for a stream to be gone
 
 
@@ -223,7 +224,7 @@ class Job:
     @property
     def streams(self) -> list[StreamStatus]:
         """What each stream is doing."""
-        return [self._tending.status(stream) for stream in self._roster.all()]
+        return self._tending.statuses(self._roster.all())
 
     @property
     def summary(self) -> Summary:
@@ -291,10 +292,11 @@ class Job:
     def _look(self) -> None:
         """Look at every stream, as often as is of use."""
         now = time.monotonic()
-        if now - self._looked < _LOOK:
+        streams = self._roster.all()
+        if now - self._looked < max(_LOOK, _LOOK_EACH * len(streams)):
             return
         self._looked = now
-        for stream in self._roster.all():
+        for stream in streams:
             self._tending.look(stream, now)
 
     def _stopping(self) -> bool:

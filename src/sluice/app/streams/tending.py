@@ -229,12 +229,17 @@ class Tending:
 
     # What is known
 
-    def status(self, stream: Stream) -> StreamStatus:
-        """Return what a stream is doing."""
+    def statuses(self, streams: Sequence[Stream]) -> list[StreamStatus]:
+        """Return what each stream is doing; the muxer's counters, which are of all, are read once."""
+        stats = self._graph.mux_stats()
+        return [self.status(stream, stats) for stream in streams]
+
+    def status(self, stream: Stream, stats: Gst.Structure | None = None) -> StreamStatus:
+        """Return what a stream is doing, by the muxer's counters if they were read."""
         queue, due, clock = self._graph.queue, stream.supervisor.next_attempt, time.monotonic()
         behind = queue.dropped(stream.number) if queue is not None else 0
         retry = None if due is None else time.time() + max(0.0, due - clock)
-        return stream.status(behind + self._graph.replaced(stream), self._capture(stream), clock, retry)
+        return stream.status(behind + self._graph.replaced(stream, stats), self._capture(stream), clock, retry)
 
     def count(self, stream: Stream) -> None:
         """Bring the numbers of a stream's summary up to date."""
