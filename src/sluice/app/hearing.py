@@ -60,6 +60,7 @@ class Hearing:
         self._summary = summary
         self._model = model
         self._events = events
+        self._latency_changed = False
 
     def hear(self, message: Gst.Message) -> bool:
         """Take in a message; return whether the streams are to be looked at at once."""
@@ -68,7 +69,7 @@ class Hearing:
         elif message.type == Gst.MessageType.WARNING:
             self._handle_warning(message)
         elif message.type == Gst.MessageType.LATENCY:
-            self._graph.pipeline.recalculate_latency()
+            self._latency_changed = True
         elif message.has_name("model-updated"):
             self._model.ended(message)
         elif message.has_name("prompt-updated"):
@@ -83,6 +84,16 @@ class Hearing:
                 self.ended.add(inner.src)
                 self._tending.branch_ended(inner.src, self._roster.all())
         return False
+
+    def heard_all(self) -> None:
+        """Do once what many of the messages heard ask for.
+
+        Every element of a stream that is added posts that its latency changed, and to look at the latency is to ask
+        every end of the graph, each of which asks every source.
+        """
+        if self._latency_changed:
+            self._latency_changed = False
+            self._graph.pipeline.recalculate_latency()
 
     def _handle_error(self, message: Gst.Message) -> None:
         place = self._graph.place_of(message, self._roster.all())

@@ -274,6 +274,7 @@ class Job:
                     if self._hearing.hear(message):
                         self._looked = 0.0
                     message = bus.pop_filtered(HEARD)
+                self._hearing.heard_all()
                 while not self._inbox.empty():
                     self._inbox.get()()
                 self._look()
