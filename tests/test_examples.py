@@ -73,7 +73,11 @@ def test_people_are_hidden(tmp_path: Path, short_clip: Path) -> None:
 def test_people_are_counted_at_a_line(tmp_path: Path, short_clip: Path) -> None:
     printed = run(tmp_path, sys.executable, EXAMPLES / "line_counting_mqtt.py", short_clip, tmp_path / "lines.jsonl")
     assert "40 frames in, 40 out" in printed
-    assert len(read(tmp_path / "lines.jsonl")) == 40
+    told = [message["user"][0]["analytics"] for message in read(tmp_path / "lines.jsonl")]  # type: ignore[index]
+    assert len(told) == 40
+    crossed = Counter(crossing["line"] for analytics in told for crossing in analytics["crossings"])
+    assert crossed == {"West": 1}, "somebody goes to the left over the middle within the first 40 frames"
+    assert told[-1]["lines"] == {"East": 0, "West": 1}
 
 
 def test_a_second_model_reads_the_objects_of_the_first(tmp_path: Path, short_clip: Path) -> None:
