@@ -92,7 +92,8 @@ class Page:
 
     def __init__(self, chrome: Chrome, url: str) -> None:
         self.chrome = chrome
-        chrome.get_log("browser")  # what earlier pages said
+        chrome.get("about:blank")  # an earlier page asks its server, which is gone, until it is left
+        chrome.get_log("browser")
         chrome.get(url)
 
     def find(self, selector: str) -> WebElement:
