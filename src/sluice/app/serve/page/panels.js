@@ -129,7 +129,7 @@ export class ModelPanel {
       if (thresholds[name] !== null) Object.assign(byId(name), { value: thresholds[name] }).dataset.set = "yes";
       this.showValue(name);
     }
-    byId("classes").value = (thresholds.classes ?? []).join(", ");
+    byId("classes").value ||= (thresholds.classes ?? []).join(", "); // what was typed meanwhile stays
   }
 
   showValue(name) {
