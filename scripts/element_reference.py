@@ -13,6 +13,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GObject, Gst
 
+from sluice.contract.structures import required_structure
 from sluice.elements import ELEMENTS, register_all
 from sluice.elements.enums import words_of
 
@@ -73,7 +74,7 @@ def _media(caps: Gst.Caps) -> str:
     kinds = []
     for index in range(caps.get_size()):
         features = caps.get_features(index)
-        kind = caps.get_structure(index).get_name()
+        kind = required_structure(caps, index).get_name()
         if features is not None and not features.is_any() and features.to_string() != "memory:SystemMemory":
             kind += f"({features.to_string()})"
         kinds.append(f"`{kind}`")

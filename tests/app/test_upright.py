@@ -11,6 +11,7 @@ from gi.repository import Gst, GstBase
 
 from sluice.app.gst import add_chain, make_element
 from sluice.app.upright import make_upright
+from sluice.contract.structures import required_structure
 
 CAPS = "video/x-raw, format=I420, width=64, height=32"
 
@@ -24,12 +25,12 @@ def run(tags: list[str]) -> tuple[tuple[int, int], bool]:
     add_chain(pipeline, source, make_element("capsfilter", caps=Gst.Caps.from_string(CAPS)), *injects, flip, sink)
     pipeline.set_state(Gst.State.PLAYING)
     message = pipeline.get_bus().timed_pop_filtered(10 * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
-    found = sink.get_property("last-sample").get_caps().get_structure(0)
+    found = required_structure(sink.get_property("last-sample").get_caps(), 0)
     untouched = GstBase.BaseTransform.is_passthrough(flip)
     pipeline.set_state(Gst.State.NULL)
     assert message is not None
     assert message.type == Gst.MessageType.EOS
-    return (found.get_int("width").value, found.get_int("height").value), untouched
+    return (found["width"], found["height"]), untouched
 
 
 @pytest.mark.parametrize("tags", [[], ["rotate-0"]])

@@ -26,6 +26,7 @@ def certificates(tmp_path_factory):
     folder = tmp_path_factory.mktemp("certificates")
     authority = ["-CA", folder / "ca.crt", "-CAkey", folder / "ca.key"]
     new = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    new += ["-addext", "keyUsage=critical,keyCertSign,cRLSign"]  # Python 3.13 takes no authority without it
     for name in ("ca", "other"):
         run(*new, "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.crt", "-subj", f"/CN={name}")
     request = ["openssl", "req", "-newkey", "rsa:2048", "-nodes"]
