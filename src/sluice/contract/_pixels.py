@@ -43,6 +43,10 @@ class PixelFunctions:
     raw_write: Callable[..., int | None]
     raw_end_writing: Callable[[int], None]
     is_readable: Callable[[int, int], int]
+    host_copy: Callable[..., int | None]
+    host_buffer: Callable[[int, int | None], int]
+    host_replace: Callable[..., int]
+    batch_memory: Callable[[int], int]
 
 
 def functions() -> PixelFunctions:
@@ -79,6 +83,10 @@ def _declared(kind: type[ctypes.CDLL]) -> PixelFunctions:
         raw_write=declare("raw_write", pointer, pointer, pointer, pointer, *failing),
         raw_end_writing=declare("raw_end_writing", None, pointer),
         is_readable=declare("is_readable", ctypes.c_int, pointer, size),
+        host_copy=declare("host_copy", pointer, unsigned, ctypes.c_int, pointer, unsigned, size, pointer, *failing),
+        host_buffer=declare("host_buffer", pointer, pointer, pointer),
+        host_replace=declare("host_replace", ctypes.c_int, pointer, pointer, *failing),
+        batch_memory=declare("batch_memory", ctypes.c_int, pointer),
     )
 
 

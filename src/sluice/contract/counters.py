@@ -18,6 +18,8 @@ class Counters:
         live_tensors: exported DLPack tensors whose deleter has not run yet.
         live_batches: batch memories, with their copies, that still exist.
         live_frames: frames held by those.
+        host_frames: surfaces, or parts of them, brought from GPU memory into the host's, so far; not among `copies`.
+        host_bytes: bytes of their pixels.
     """
 
     host_maps: int
@@ -25,11 +27,13 @@ class Counters:
     live_tensors: int
     live_batches: int
     live_frames: int
+    host_frames: int
+    host_bytes: int
 
 
 def read() -> Counters:
     """Return all counters now."""
-    return Counters(*(functions().counter(which) for which in range(5)))
+    return Counters(*(functions().counter(which) for which in range(7)))
 
 
 def host_maps() -> int:
@@ -50,3 +54,8 @@ def live_tensors() -> int:
 def live_batches() -> int:
     """Return how many batch memories exist."""
     return read().live_batches
+
+
+def host_frames() -> int:
+    """Return how many surfaces, or parts of them, were brought from GPU memory into the host's."""
+    return read().host_frames

@@ -7,7 +7,10 @@
 #include <stdint.h>
 
 #define NVBUF_MAX_PLANES 4
+#define NVBUF_MEM_DEFAULT 0
+#define NVBUF_MEM_CUDA_PINNED 1
 #define NVBUF_MEM_CUDA_DEVICE 2
+#define NVBUF_MEM_CUDA_UNIFIED 3
 #define NVBUF_MEM_CUDA_ARRAY 7
 #define NVBUF_MEM_SYSTEM 6
 

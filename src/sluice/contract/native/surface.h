@@ -13,7 +13,7 @@
 /* For functions that report into (char *error, gsize room). */
 #define FAIL(...) (g_snprintf(error, room, __VA_ARGS__), FALSE)
 
-enum { HOST_MAPS, COPIES, LIVE_TENSORS, LIVE_BATCHES, LIVE_FRAMES, N_COUNTERS };
+enum { HOST_MAPS, COPIES, LIVE_TENSORS, LIVE_BATCHES, LIVE_FRAMES, HOST_FRAMES, HOST_BYTES, N_COUNTERS };
 
 G_GNUC_INTERNAL void count_pixels(int which, gint64 by);
 
