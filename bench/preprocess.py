@@ -1,4 +1,4 @@
-"""Processor time to turn a frame into a network's input, on one core: in one pass, and by a full-size RGB picture.
+"""Processor time to turn a frame into a network's input, on one core, beside the usual way with OpenCV and NumPy.
 
 Run: python bench/preprocess.py [--repeat N]
 """
@@ -61,7 +61,7 @@ def main() -> None:
                 surface = noise(name, width, height, matrix=matrix)
                 target = Preprocessor(Preprocessing(640, 640), 1)
                 median, best = milliseconds(lambda t=target, s=surface: t.write(0, s), repeat)
-                line = f"{width}x{height} {name} {matrix.name}: one pass {median:.2f} ({best:.2f})"
+                line = f"{width}x{height} {name} {matrix.name}: sluice {median:.2f} ({best:.2f})"
                 if matrix is Matrix.BT601:
                     median, best = milliseconds(by_rgb(surface, name), repeat)
                     line += f", through cv2 RGB {median:.2f} ({best:.2f})"

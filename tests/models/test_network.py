@@ -22,10 +22,8 @@ from sluice.models.decoders import DECODERS
 from sluice.models.frame import Frame
 from sluice.models.inspection import inspect_model
 from sluice.models.labels import COCO_80, read_labels
-from sluice.models.letterbox import Letterbox
 from sluice.models.network import NetworkModel
 from sluice.models.nvinfer.labels import read_label_lines
-from sluice.models.preprocess import INTERPOLATION, shrink
 
 #: The models with the threshold that the recorded boxes were made with.
 THRESHOLDS = {
@@ -34,9 +32,12 @@ THRESHOLDS = {
     "FastestDet.onnx": 0.5,
     "yolo11n_256_coco80_int8_qdq.onnx": 0.3,
     "yolov8n_seg_320_coco80_int8_qdq.onnx": 0.3,
+    "yolo26_pose_256_qdq_int8.onnx": 0.3,
+    "version-RFB-320.onnx": 0.6,
+    "face_detection_yunet_120x160.onnx": 0.6,
 }
 PICTURES = ("bus.jpg", "zidane.jpg")
-FRAMES_OF_A_CLIP, EVERY = 12, 12
+FRAMES_OF_A_CLIP, EVERY = 8, 18
 
 
 def frame_of(surface, number=0):
@@ -49,28 +50,6 @@ def open_model(path, **arguments):
     return model
 
 
-def overlap(a, b):
-    """Intersection over union of every box of `a` with every box of `b`."""
-    size = np.minimum(a[:, None, 2:], b[None, :, 2:]) - np.maximum(a[:, None, :2], b[None, :, :2])
-    inter = np.clip(size, 0, None).prod(axis=2)
-    areas = [(boxes[:, 2:] - boxes[:, :2]).prod(axis=1) for boxes in (a, b)]
-    return inter / (areas[0][:, None] + areas[1][None] - inter)
-
-
-def matches(expected, found):
-    """For each expected box the overlap and score difference of the best found box of its class."""
-    pairs = []
-    for i in range(len(expected)):
-        same = found[found.class_ids == expected.class_ids[i]]
-        if len(same) == 0:
-            pairs.append((0.0, 1.0))
-            continue
-        ious = overlap(expected.xyxy[i : i + 1], same.xyxy)[0]
-        best = int(ious.argmax())
-        pairs.append((float(ious[best]), abs(float(same.scores[best] - expected.scores[i]))))
-    return pairs
-
-
 def frames_of_clip(path):
     """`FRAMES_OF_A_CLIP` frames, or as many as there are, `EVERY` frames apart."""
     capture, frames = cv2.VideoCapture(str(path)), []
@@ -81,14 +60,16 @@ def frames_of_clip(path):
     return frames
 
 
-def yuv_surfaces(bgr):
-    """A picture as I420, and the same planes as NV12 of another matrix and range."""
+def yuv_with_rgb(bgr):
+    """A picture as I420 with OpenCV's RGB of it, and as NV12 of another matrix and range with the RGB of `Frame`."""
     height, width = (side // 2 * 2 for side in bgr.shape[:2])
-    planes = cv2.cvtColor(bgr[:height, :width], cv2.COLOR_BGR2YUV_I420).reshape(-1)
+    packed = cv2.cvtColor(bgr[:height, :width], cv2.COLOR_BGR2YUV_I420)
+    planes = packed.reshape(-1)
     luma = planes[: height * width].reshape(height, width)
     u, v = planes[height * width :].reshape(2, height // 2, width // 2)
-    yield ArraySurface([luma, u, v], "I420", width, height)
-    yield ArraySurface([luma, np.stack([u, v], axis=2)], "NV12", width, height, Matrix.BT709, True)
+    yield ArraySurface([luma, u, v], "I420", width, height), cv2.cvtColor(packed, cv2.COLOR_YUV2RGB_I420)
+    other = ArraySurface([luma, np.stack([u, v], axis=2)], "NV12", width, height, Matrix.BT709, True)
+    yield other, frame_of(other).rgb()
 
 
 @pytest.fixture(scope="module")
@@ -97,63 +78,25 @@ def pairs_of_frames(data):
     pictures = [cv2.imread(str(data / "models/images" / name)) for name in PICTURES]
     for clip in ("vtest_pets09_h264_b3", "mmtracking_demo", "Retail02_first7s"):
         pictures += frames_of_clip(data / f"videos/{clip}.mp4")
-    result = []
-    for picture in pictures:
-        for surface in yuv_surfaces(picture):
-            frame = frame_of(surface)
-            result.append((frame, frame_of(ArraySurface([frame.rgb()], "RGB", frame.width, frame.height))))
-    return result
+    return [
+        (frame_of(surface), frame_of(ArraySurface([rgb], "RGB", surface.width, surface.height)))
+        for picture in pictures
+        for surface, rgb in yuv_with_rgb(picture)
+    ]
 
 
-def agreement(model, pairs):
-    """(overlap, score difference) per box of the second frame of each pair, as found in the first."""
-    found = [matches(model.infer([second])[0], model.infer([first])[0]) for first, second in pairs]
-    return np.array([pair for part in found for pair in part])
-
-
-def disturbed(pairs, spec, share):
-    """The second frame of each pair at the network's size, beside it with this share of its values 1 up or down."""
-    rng = np.random.default_rng(0)
-    result = []
-    for _, frame in pairs:
-        box = Letterbox.fit((frame.width, frame.height), (spec.width, spec.height), spec.fit)
-        small = shrink(frame.surface, (box.width, box.height), "RGB", INTERPOLATION[spec.interpolation])
-        change = rng.choice((-1, 1), small.shape) * (rng.random(small.shape) < share)
-        noisy = np.clip(small + change, 0, 255).astype(np.uint8)
-        result.append(tuple(frame_of(ArraySurface([p], "RGB", box.width, box.height)) for p in (noisy, small)))
-    return result
-
-
-@pytest.mark.parametrize("name", ["yolox_nano_416x416.onnx", "nanodet_m_320.onnx"])
-def test_yuv_frames_give_the_boxes_of_the_rgb_path(data, name, pairs_of_frames):
-    """At least 98 % of boxes overlap by 0.95, and 99 % of scores lie within 0.02.
-
-    It is 98.9 % of the 2,662 boxes of more frames. As many move when a fifth of the RGB picture's values change by 1 of
-    255, which is how far the two ways' roundings are apart: two anchors of one object change places.
-    """
+@pytest.mark.parametrize("name", THRESHOLDS)
+def test_yuv_frames_give_the_boxes_of_opencvs_rgb_to_the_bit(data, name, pairs_of_frames):
+    """Nothing less will do: a change of 1 in a fifth of the pixels' values moves 1 in 100 of YOLOX-nano's boxes."""
     model = open_model(data / "models" / name, confidence=THRESHOLDS[name])
-    moved = agreement(model, pairs_of_frames)
-    assert len(moved) > 150
-    same = (moved[:, 0] >= 0.95).mean()
-    noise_moves = agreement(model, disturbed(pairs_of_frames[::2], model.head.preprocessing, 0.2))
-    assert same >= 0.98
-    assert same >= (noise_moves[:, 0] >= 0.95).mean() - 0.02
-    assert (moved[:, 1] <= 0.02).mean() >= 0.99
-
-
-@pytest.mark.parametrize("name", list(THRESHOLDS)[2:])
-def test_models_that_jump_at_one_level_of_noise_move_no_more_than_from_that(data, name, pairs_of_frames):
-    """FastestDet and the int8 models move boxes when pixels change by 1 of 255, whatever the path.
-
-    How many is measured on RGB pictures of the network's own size that are disturbed by -1, 0 or 1. The direct way
-    from YUV may move as many, and 10 % for chance.
-    """
-    model = open_model(data / "models" / name, confidence=THRESHOLDS[name])
-    pairs = pairs_of_frames[::6]
-    direct = agreement(model, pairs)
-    noise_moves = agreement(model, disturbed(pairs, model.head.preprocessing, 2 / 3))
-    assert (noise_moves[:, 0] < 0.95).any()
-    assert (direct[:, 0] >= 0.95).mean() >= (noise_moves[:, 0] >= 0.95).mean() - 0.1
+    boxes = 0
+    for yuv, rgb in pairs_of_frames:
+        [found], [expected] = model.infer([yuv]), model.infer([rgb])
+        boxes += len(expected)
+        assert np.array_equal(found.xyxy, expected.xyxy)
+        assert np.array_equal(found.scores, expected.scores)
+        assert np.array_equal(found.class_ids, expected.class_ids)
+    assert boxes > 5
 
 
 def bright(value, name="I420", size=(64, 48)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import cv2
 import numpy as np
 import pytest
 from array_surfaces import noise, rgb_of
@@ -38,13 +39,35 @@ def reference(surface, name):
 @pytest.mark.parametrize("name", ["I420", "NV12", "YUY2", "GRAY8"])
 @pytest.mark.parametrize(("width", "height"), SIZES)
 def test_yuv_is_within_two_levels_of_the_formula(name, width, height, matrix, full_range):
+    """Of BT.601 with limited range only luma that there should be: OpenCV takes less than 16 for 16."""
     surface = noise(name, width, height, matrix=matrix, full_range=full_range)
+    if name != "GRAY8" and matrix is Matrix.BT601 and not full_range:
+        luma = surface.planes[0][..., 0] if name == "YUY2" else surface.planes[0]
+        np.maximum(luma, 16, out=luma)
     expected = reference(surface, name)
     rgb = to_packed(surface, "RGB")
     assert rgb.shape == (height, width, 3)
     assert rgb.dtype == np.uint8
     assert np.abs(rgb - expected).max() <= 2
     assert np.array_equal(to_packed(surface, "BGR"), rgb[..., ::-1])
+
+
+@pytest.mark.parametrize(
+    ("name", "codes"),
+    [
+        ("I420", (cv2.COLOR_YUV2RGB_I420, cv2.COLOR_YUV2BGR_I420)),
+        ("NV12", (cv2.COLOR_YUV2RGB_NV12, cv2.COLOR_YUV2BGR_NV12)),
+        ("YUY2", (cv2.COLOR_YUV2RGB_YUY2, cv2.COLOR_YUV2BGR_YUY2)),
+    ],
+)
+@pytest.mark.parametrize(("width", "height"), [(64, 48), (2, 2), (182, 34)])
+def test_bt601_of_limited_range_is_opencvs_to_the_bit(name, codes, width, height):
+    """Every byte value, also those that limited range has no meaning for."""
+    surface = noise(name, width, height)
+    packed = np.concatenate([plane.reshape(-1) for plane in surface.planes]).reshape(-1, width)
+    packed = packed.reshape(height, width, 2) if name == "YUY2" else packed
+    for order, code in zip(("RGB", "BGR"), codes, strict=True):
+        assert np.array_equal(to_packed(surface, order), cv2.cvtColor(packed, code))
 
 
 @pytest.mark.parametrize("name", ["RGB", "BGR", "RGBA", "BGRA", "RGBx", "BGRx"])

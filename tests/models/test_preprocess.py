@@ -11,19 +11,12 @@ from array_surfaces import from_rgb, noise
 
 from sluice.contract.formats import FORMATS, Matrix
 from sluice.errors import ConfigurationError
+from sluice.models.antialias import antialiased
 from sluice.models.letterbox import Letterbox
 from sluice.models.pixels import layout_of, to_packed, yuv_planes
-from sluice.models.preprocess import Preprocessing, Preprocessor, shrink
+from sluice.models.preprocess import ANTIALIAS, Preprocessing, Preprocessor, shrink
 
 COLOURS = list(itertools.product([Matrix.BT601, Matrix.BT709], [False, True]))
-
-
-def picture(width, height):
-    """A colourful picture with soft and hard edges, inside the colour range, so that nothing is cut off."""
-    rows, columns = np.mgrid[0:height, 0:width]
-    rgb = np.stack([60 + 100 * columns / width, 60 + 100 * rows / height, 110 + 40 * np.sin(columns / 9)], axis=-1)
-    rgb[height // 4 : height // 2, width // 4 : width // 2] = (170, 70, 90)
-    return rgb.astype(np.uint8)
 
 
 def long_way(surface, spec):
@@ -40,20 +33,64 @@ def long_way(surface, spec):
 @pytest.mark.parametrize("size", [(320, 180), (181, 321), (97, 33)])
 @pytest.mark.parametrize("fit", ["centre", "top-left", "stretch"])
 def test_every_format_gives_what_the_long_way_gives(name, size, fit):
-    surface = from_rgb(picture(*size), name)
-    spec = Preprocessing(160, 128, fit=fit)
-    difference = np.abs(255 * (written(surface, spec) - long_way(surface, spec)))
-    assert difference.mean() < 0.6
-    assert difference.max() <= 5
+    surface = noise(name, *size)
+    spec = Preprocessing(160, 128, fit=fit, scale=1.0)
+    assert np.array_equal(written(surface, spec), long_way(surface, spec))
+
+
+SIZES = [
+    ((1920, 1080), (640, 360)),  # one row in three is read
+    ((1280, 720), (640, 360)),  # OpenCV takes means of 2x2
+    ((1280, 1440), (320, 360)),  # two rows in four, equally far apart
+    ((1920, 1088), (640, 363)),
+    ((176, 144), (416, 340)),
+    ((64, 1000), (9, 37)),
+    ((63, 47), (20, 15)),
+    ((50, 40), (50, 40)),
+    ((50, 40), (25, 40)),
+    ((1, 1), (7, 5)),
+    ((33, 900), (33, 1)),
+]
 
 
 @pytest.mark.parametrize(("matrix", "full_range"), COLOURS)
+@pytest.mark.parametrize("name", ["I420", "NV12", "YUY2"])
+@pytest.mark.parametrize(("frame", "size"), SIZES)
+def test_rows_that_are_not_converted_are_not_read(monkeypatch, name, frame, size, matrix, full_range):
+    """The small picture is that of the whole frame in RGB, whatever is in the rows left out."""
+    empty = np.empty
+    monkeypatch.setattr(np, "empty", lambda shape, dtype: np.full(shape, 0xAA, dtype))
+    surface = noise(name, *frame, matrix=matrix, full_range=full_range)
+    full = to_packed(surface, "BGR")
+    for interpolation in (cv2.INTER_LINEAR, cv2.INTER_NEAREST, cv2.INTER_CUBIC):
+        expected = full if frame == size else cv2.resize(full, size, interpolation=interpolation)
+        assert np.array_equal(shrink(surface, size, "BGR", interpolation), expected)
+    assert np.empty is not empty
+
+
+def test_rows_read_at_any_scale():
+    """Of 300 sizes at random."""
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        height, target = (int(n) for n in rng.integers(1, 1300, 2))
+        surface = noise("NV12", 8, height, seed=height)
+        full = to_packed(surface, "RGB")
+        for interpolation in (cv2.INTER_LINEAR, cv2.INTER_NEAREST):
+            found = shrink(surface, (5, target), "RGB", interpolation)
+            assert np.array_equal(found, cv2.resize(full, (5, target), interpolation=interpolation))
+
+
 @pytest.mark.parametrize("name", ["I420", "NV12"])
-def test_matrix_and_range_of_the_stream_are_used(name, matrix, full_range):
-    rgb = picture(320, 240)
-    surface = from_rgb(rgb, name, matrix=matrix, full_range=full_range)
-    small = shrink(surface, (160, 120), "RGB", cv2.INTER_AREA).astype(int)
-    assert np.abs(small - cv2.resize(rgb, (160, 120), interpolation=cv2.INTER_AREA)).mean() < 1
+def test_area_and_antialias(name):
+    surface = noise(name, 320, 240)
+    full = to_packed(surface, "RGB")
+    expected = cv2.resize(full, (100, 75), interpolation=cv2.INTER_AREA)
+    assert np.array_equal(shrink(surface, (100, 75), "RGB", cv2.INTER_AREA), expected)
+    soft = from_rgb(cv2.GaussianBlur(full, (0, 0), 5), name)
+    found = shrink(soft, (100, 75), "RGB", ANTIALIAS).astype(int)
+    apart = np.abs(found - antialiased(to_packed(soft, "RGB"), (100, 75)))
+    assert apart.mean() < 1
+    assert apart.max() <= 4
 
 
 @pytest.mark.parametrize(

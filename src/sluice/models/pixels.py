@@ -1,6 +1,7 @@
 """Colour conversion of host surfaces, with the matrix and the range that the stream really has.
 
-OpenCV's YUV conversions know BT.601 with limited range only. Here one affine 3x4 matrix per (matrix, range) does all:
+BT.601 with limited range is converted by OpenCV's own cvtColor, to the bit what models are trained and evaluated with
+where OpenCV reads the pictures. It knows no other, so one affine 3x4 matrix per (matrix, range) does the rest:
 ``rgb = M . (y, u, v) + offset``, from ITU-R BT.601-7, BT.709-6 and BT.2020-2: with luma weights kr, kb and
 kg = 1 - kr - kb, r = y + 2(1-kr) v;  b = y + 2(1-kb) u;  g = y - 2(1-kb) kb/kg u - 2(1-kr) kr/kg v, where
 limited-range luma is (Y-16)/219 and chroma (C-128)/224, full-range luma Y/255 and chroma (C-128)/255.
@@ -8,6 +9,7 @@ limited-range luma is (Y-16)/219 and chroma (C-128)/224, full-range luma Y/255 a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from sluice.contract.surface import Surface
 
 Image = npt.NDArray[Any]
+Rows = slice | npt.NDArray[np.intp]
+
+ALL_ROWS = (slice(None),)
 
 YUV = ("I420", "NV12", "YUY2")
 PACKED = ("RGB", "BGR", "RGBA", "BGRA", "RGBx", "BGRx")
@@ -79,7 +84,7 @@ def to_packed(surface: Surface, order: str) -> Image:
     """The surface as uint8 [height,width,3], `order` "RGB" or "BGR".
 
     A three-channel surface that has this order already is returned as a read-only view without a copy. Chroma is
-    repeated over the pixels it stands for, as OpenCV does.
+    repeated over the pixels it stands for, as OpenCV does; BT.601 with limited range is what cvtColor gives.
 
     Raises:
         SurfaceError: the surface is not in host memory.
@@ -91,7 +96,7 @@ def to_packed(surface: Surface, order: str) -> Image:
         view.flags.writeable = False
         return view
     if layout.name in YUV:
-        return _yuv_to_packed(surface, layout, order)
+        return yuv_to_packed(surface, layout, order, ALL_ROWS)
     return packed_to_packed(surface.host_plane(0), layout, order)
 
 
@@ -124,29 +129,58 @@ def yuv_planes(surface: Surface, layout: PixelLayout) -> tuple[Image, tuple[Imag
     return luma, (cv2.extractChannel(first, 1).reshape(first.shape[0], -1, 2),)
 
 
-def _yuv_to_packed(surface: Surface, layout: PixelLayout, order: str) -> Image:
-    """Even and odd rows apart, since both have the same chroma: no plane of chroma is made for the whole picture.
+def yuv_to_packed(surface: Surface, layout: PixelLayout, order: str, parts: Sequence[Rows]) -> Image:
+    """A YUV surface as uint8 [height,width,3] of which only some rows are written; the others hold anything.
 
-    OpenCV's own cvtColor would take half the time for even-sized BT.601 pictures, but it cuts luma below 16 off
-    before it adds chroma, which is up to 19 levels away from the formula.
+    Args:
+        surface: in host memory, of a format in `YUV`.
+        layout: its layout.
+        order: "RGB" or "BGR".
+        parts: the rows to write; a slice costs less than their numbers.
     """
     luma, chroma = yuv_planes(surface, layout)
-    rows = 1 if layout.name == "YUY2" else 2
-    u, v = chroma if len(chroma) == 2 else cv2.split(chroma[0])
-    # Merging a plane with itself repeats every column.
-    u, v = (cv2.merge((plane, plane)).reshape(plane.shape[0], -1) for plane in (u, v))
-    u, v = (_fit(plane, -(-surface.height // rows), surface.width) for plane in (u, v))
-    matrix = yuv_to_rgb_matrix(layout.matrix, layout.full_range, order)
+    repeat = 1 if layout.name == "YUY2" else 2
+    numbers = np.arange(surface.height)
     result = np.empty((surface.height, surface.width, 3), np.uint8)
-    for first in range(min(rows, surface.height)):
-        part = luma[first::rows]
-        cv2.transform(cv2.merge((part, u[: len(part)], v[: len(part)])), matrix, dst=result[first::rows])
+    for rows in parts:
+        samples = [plane[np.minimum(numbers[rows] // repeat, len(plane) - 1)] for plane in chroma]
+        if isinstance(rows, slice):
+            _convert(luma[rows], samples, layout, order, result[rows])
+        else:
+            result[rows] = _convert(luma[rows], samples, layout, order, None)
     return result
 
 
-def _fit(plane: Image, rows: int, columns: int) -> Image:
-    """Cut a plane, or repeat its last row and column: NVIDIA rounds the chroma of odd sizes down, GStreamer up."""
-    below, right = max(0, rows - plane.shape[0]), max(0, columns - plane.shape[1])
-    if below or right:
-        plane = cv2.copyMakeBorder(plane, 0, below, 0, right, cv2.BORDER_REPLICATE)
-    return plane[:rows, :columns]
+def _convert(luma: Image, chroma: Sequence[Image], layout: PixelLayout, order: str, target: Image | None) -> Image:
+    """Rows of luma [n,w], each with a row of chroma of its own, as uint8 [n,w,3]; in `target` if there is one.
+
+    OpenCV cuts luma below 16 off before it adds chroma, which the formula does not.
+    """
+    width = luma.shape[1]
+    image: Image
+    if layout.matrix is Matrix.BT601 and not layout.full_range:
+        # With chroma for every row it is YUY2; of all of OpenCV's layouts the arithmetic is the same.
+        pairs = _columns(cv2.merge(chroma) if len(chroma) == 2 else chroma[0], (width + 1) // 2)
+        yuyv = cv2.merge((_columns(luma, width + width % 2), pairs.reshape(len(luma), -1)))
+        code = cv2.COLOR_YUV2RGB_YUY2 if order == "RGB" else cv2.COLOR_YUV2BGR_YUY2
+        if width % 2 == 0:
+            image = cv2.cvtColor(yuyv, code, dst=target)
+            return image
+        image = cv2.cvtColor(yuyv, code)[:, :width]
+        if target is not None:
+            target[...] = image
+        return image
+    u, v = chroma if len(chroma) == 2 else cv2.split(chroma[0])
+    # Merging a plane with itself repeats every column.
+    u, v = (_columns(cv2.merge((plane, plane)).reshape(len(plane), -1), width) for plane in (u, v))
+    matrix = yuv_to_rgb_matrix(layout.matrix, layout.full_range, order)
+    image = cv2.transform(cv2.merge((luma, u, v)), matrix, dst=target)
+    return image
+
+
+def _columns(plane: Image, columns: int) -> Image:
+    """Cut a plane, or repeat its last column: NVIDIA rounds the chroma of odd sizes down, GStreamer up."""
+    right = max(0, columns - plane.shape[1])
+    if right:
+        plane = cv2.copyMakeBorder(plane, 0, 0, 0, right, cv2.BORDER_REPLICATE)
+    return plane[:, :columns]
