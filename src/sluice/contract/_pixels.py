@@ -46,7 +46,7 @@ class PixelFunctions:
     host_copy: Callable[..., int | None]
     host_buffer: Callable[[int, int | None], int]
     host_replace: Callable[..., int]
-    batch_memory: Callable[[int], int]
+    is_host_batch: Callable[[int], int]
 
 
 def functions() -> PixelFunctions:
@@ -86,7 +86,7 @@ def _declared(kind: type[ctypes.CDLL]) -> PixelFunctions:
         host_copy=declare("host_copy", pointer, unsigned, ctypes.c_int, pointer, unsigned, size, pointer, *failing),
         host_buffer=declare("host_buffer", pointer, pointer, pointer),
         host_replace=declare("host_replace", ctypes.c_int, pointer, pointer, *failing),
-        batch_memory=declare("batch_memory", ctypes.c_int, pointer),
+        is_host_batch=declare("is_host_batch", ctypes.c_int, pointer),
     )
 
 

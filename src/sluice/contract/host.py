@@ -88,15 +88,15 @@ def batch_on_host(buffer: Gst.Buffer) -> bool:
         buffer: a batch, whose only holder is the caller (wrappers count).
 
     Returns:
-        False where they are on the host already, and nothing was done.
+        False where it is `is_host_batch` already, and nothing was done.
 
     Raises:
         SurfaceError: see `on_host`.
         ContractError: the buffer is shared, or is no batch of surfaces.
     """
-    surfaces = SurfaceBatch.of(buffer)
-    if surfaces.mem_type.on_host:
+    if is_host_batch(gstref.buffer_address(buffer)):
         return False
+    surfaces = SurfaceBatch.of(buffer)
     frames = [_host_frame(surface, frame_buffer(buffer, surface.index)) for surface in surfaces]
     surfaces.close()
     made = make_batch(frames, surfaces.capacity)
@@ -104,14 +104,9 @@ def batch_on_host(buffer: Gst.Buffer) -> bool:
     return True
 
 
-def memory_of(buffer: int) -> MemType | None:
-    """Return which memory the frames of a batch of `sluice.contract.batching` are in; None for another buffer.
-
-    Args:
-        buffer: its address.
-    """
-    found = short_functions().batch_memory(buffer)
-    return None if found < 0 else MemType(found)
+def is_host_batch(buffer: int) -> bool:
+    """Whether the buffer at an address is a batch of `sluice.contract.batching` whose frames are in system memory."""
+    return bool(short_functions().is_host_batch(buffer))
 
 
 def _host_frame(surface: Surface, original: Gst.Buffer | None) -> tuple[Gst.Buffer, FrameFormat]:
@@ -130,6 +125,8 @@ def _copy(surface: Surface) -> tuple[Surface, Hold]:
             f"{name} cannot be brought to the host: its layout is {surface.layout.name}, and rows (PITCH) in CUDA's "
             "memory can be; put `nvvideoconvert ! video/x-raw` before this element"
         )
+    if surface.mem_type.on_host:  # by the processor, which a wrong address would end
+        surface.host_planes()
     keep = surface._lease.hold  # for as long as the copy takes
     found = _format(surface.format, surface.width, surface.height, surface.matrix, surface.full_range)
     planes = [_placed(found, index, plane) for index, plane in enumerate(surface.planes)]

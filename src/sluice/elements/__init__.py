@@ -10,6 +10,7 @@ ELEMENTS = {
     "sluicevlm": "sluice.elements.vlm:SluiceVlm",
     "sluiceindex": "sluice.elements.index:SluiceIndex",
     "sluiceosd": "sluice.elements.osd:SluiceOsd",
+    "sluicehost": "sluice.elements.host_element:SluiceHost",
     "sluicetiler": "sluice.elements.tiler:SluiceTiler",
     "sluicedemux": "sluice.elements.demux:SluiceDemux",
     "sluiceanalyticsbridge": "sluice.elements.analyticsbridge:SluiceAnalyticsBridge",

@@ -3,6 +3,9 @@
 Batches of nvstreammux, and batches of batches, are cut into batches of one surface, without copying pixels. A buffer
 that somebody else holds too, such as a decoder its reference pictures, goes on as a new buffer around the same memory,
 since its metadata must not be seen there.
+
+Frames in GPU memory stay there, under the caps that they came into the muxer with. Where an element has brought them to
+the host on the way (sluiceosd, sluicehost), the caps of their streams say system memory.
 """
 
 import ctypes
@@ -17,7 +20,9 @@ from gi.repository import GObject, Gst
 from sluice.contract.structures import required_structure, structure_of
 from sluice.elements import events
 from sluice.elements.base import Lifecycle, guarded, post_error
+from sluice.elements.demux_streams import Output, Stream
 from sluice.elements.flow import push_address
+from sluice.elements.host_caps import is_batch
 from sluice.errors import SluiceError
 
 _BATCHES = "video/x-raw(memory:SluiceSurface); video/x-raw(memory:NVMM)"
@@ -50,27 +55,6 @@ _GPROPERTIES: dict[str, tuple[Any, ...]] = {
 }
 
 
-class _Stream:
-    """What is known of one stream: the events its pad has to begin with, and counts."""
-
-    def __init__(self) -> None:
-        self.start: Gst.Event | None = None
-        self.caps: Gst.Event | None = None
-        self.segment: Gst.Event | None = None
-        self.frames = 0
-        self.dropped = 0
-
-
-class _Output:
-    """One source pad, the begin events it has been sent, and what was returned from it last."""
-
-    def __init__(self, pad: Gst.Pad) -> None:
-        self.pad = pad
-        self.sent: dict[str, Gst.Event] = {}
-        self.flow = Gst.FlowReturn.OK
-        self.ended = False
-
-
 class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
     """Request pads ``src_%u``, whose number is the frames' ``pad_index``; see the module.
 
@@ -98,12 +82,13 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
         self.sinkpad.set_event_function_full(_sink_event, None)
         _set_chain(self.sinkpad)
         self.add_pad(self.sinkpad)
-        self._outputs: dict[int, _Output] = {}
-        self._streams: dict[int, _Stream] = {}
+        self._outputs: dict[int, Output] = {}
+        self._streams: dict[int, Stream] = {}
         self._gone: set[int] = set()
         self._caps = Gst.Caps.new_empty()
         self._group = 0
         self._per_stream_eos = True
+        self._on_host = False  # whether the last batch was in system memory
         self._frames: Any = None
         _by_address[_address(self)] = self
 
@@ -154,7 +139,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
         pad.set_query_function_full(_src_query, None)
         if self.sinkpad.is_active():
             pad.set_active(True)
-        self._outputs[number] = _Output(pad)
+        self._outputs[number] = Output(pad)
         self.add_pad(pad)
         return pad
 
@@ -172,9 +157,11 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
     def chain_address(self, batch: int) -> Gst.FlowReturn:
         """Take the batch at a buffer's address apart and push its frames; the reference is this element's."""
         from sluice.contract import gstref
+        from sluice.contract.host import is_host_batch
 
         try:
-            parts = self._frames.split(batch, self._wants)
+            self._on_host = is_host_batch(batch)
+            parts = self._frames.split(batch, self._wants, self._undescribed)
         finally:
             # Before the frames go on: the batch holds a reference of each.
             gstref.unref(batch)
@@ -194,8 +181,18 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
         self._stream(number).dropped += 1
         return False
 
+    def _undescribed(self, number: int) -> tuple[int, int] | None:
+        """The frame rate of a stream whose caps nobody has told in words for single frames."""
+        event = self._stream(number).caps
+        if event is not None and not is_batch(event.parse_caps()):
+            return None
+        found, *rate = required_structure(self._caps, 0).get_fraction("framerate")
+        return (rate[0], rate[1]) if found else (0, 1)
+
     def _push(self, part: Any) -> None:
         stream, output = self._stream(part.stream), self._outputs.get(part.stream)
+        if part.caps is not None:
+            stream.caps = Gst.Event.new_caps(part.caps)
         if output is None:
             stream.dropped += 1
             return
@@ -204,7 +201,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
         stream.frames += 1
         if output.flow == Gst.FlowReturn.NOT_NEGOTIATED:
             error = SluiceError(
-                f"{output.pad.get_name()}: downstream does not take {stream.caps and _text(stream.caps)}"
+                f"{output.pad.get_name()}: downstream does not take {_text(stream.told_caps(self._on_host))}"
             )
             post_error(self, error, stream=part.stream)
 
@@ -218,10 +215,10 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
 
     # Events
 
-    def _stream(self, number: int) -> _Stream:
-        return self._streams.setdefault(number, _Stream())
+    def _stream(self, number: int) -> Stream:
+        return self._streams.setdefault(number, Stream())
 
-    def _begin(self, output: _Output, stream: _Stream) -> None:
+    def _begin(self, output: Output, stream: Stream) -> None:
         """Push those of the stream's begin events that the pad has not been sent.
 
         The legacy nvstreammux names neither the streams nor their caps, which are those of the batches then.
@@ -234,8 +231,8 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
             stream.caps = Gst.Event.new_caps(caps)
         if stream.segment is None:
             stream.segment = Gst.Event.new_segment(_any_time())
-        for name in ("start", "caps", "segment"):
-            event = getattr(stream, name)
+        begin = {"start": stream.start, "caps": stream.told_caps(self._on_host), "segment": stream.segment}
+        for name, event in begin.items():
             if event is not None and output.sent.get(name) is not event:
                 output.sent[name] = event
                 if name == "start":
@@ -302,13 +299,13 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
             caps.set_value(field, value)
         return caps
 
-    def _end(self, output: _Output, stream: _Stream) -> None:
+    def _end(self, output: Output, stream: Stream) -> None:
         if not output.ended:
             self._begin(output, stream)
             output.ended = True
             output.pad.push_event(Gst.Event.new_eos())
 
-    def _end_own(self, output: _Output, stream: _Stream, *, removed: bool) -> None:
+    def _end_own(self, output: Output, stream: Stream, *, removed: bool) -> None:
         """End a pad with its stream; one requested after the last frame of a removed stream is for one yet to come."""
         if output.sent or not removed:
             self._end(output, stream)
@@ -363,8 +360,8 @@ def _any_time() -> Gst.Segment:
     return segment
 
 
-def _text(caps: Gst.Event) -> str:
-    return str(caps.parse_caps().to_string())
+def _text(caps: Gst.Event | None) -> str:
+    return "frames without caps" if caps is None else str(caps.parse_caps().to_string())
 
 
 # The chain function is given to GStreamer through C: PyGObject would hold a reference of the batch until it returns,

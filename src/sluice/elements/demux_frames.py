@@ -10,8 +10,10 @@ from gi.repository import Gst
 
 from sluice.contract import gstref
 from sluice.contract.batching import frame_buffer
+from sluice.contract.host import is_host_batch
 from sluice.contract.metadata import BatchMeta, FrameMeta, Lease, UserMeta
 from sluice.contract.provider import Provider, provider
+from sluice.contract.surface import SurfaceBatch
 from sluice.elements.flow import release
 from sluice.errors import ContractError
 
@@ -25,20 +27,26 @@ class Part:
         pts: its ``buf_pts`` in nanoseconds.
         meta: address of its metadata, a batch of one that no buffer owns yet.
         held: the buffer that came into the muxer, or a slice of the batch.
+        caps: of the frame, where nothing has told them.
     """
 
     stream: int
     pts: int
     meta: int
     held: list[Gst.Buffer]
+    caps: Gst.Caps | None = None
 
 
-def split(batch: int, wanted: Callable[[int], bool]) -> list[Part]:
+def split(
+    batch: int, wanted: Callable[[int], bool], undescribed: Callable[[int], tuple[int, int] | None]
+) -> list[Part]:
     """Return the wanted frames of the batch at a buffer's address, in batch order; the batch is only read.
 
     Args:
         batch: address of a GstBuffer.
         wanted: whether frames of a stream (``pad_index``) are wanted; called for each frame.
+        undescribed: the frame rate to put into the caps of a stream that have to be read from its frame; None where
+            they are known. Called for each wanted frame of a batch in system memory.
 
     Raises:
         ContractError: the buffer carries no NvDsBatchMeta, or is no batch of surfaces.
@@ -49,11 +57,27 @@ def split(batch: int, wanted: Callable[[int], bool]) -> list[Part]:
         meta = BatchMeta.of(buffer, lease)
         if meta is None:
             raise ContractError("a buffer without NvDsBatchMeta came in; put sluicemux (or nvstreammux) before")
+        on_host = is_host_batch(batch)
         for frame in meta.frames:
             if wanted(frame.pad_index):
+                rate = undescribed(frame.pad_index) if on_host else None
+                caps = None if rate is None else _caps_of(buffer, frame.batch_id, rate)
                 held = [frame_buffer(buffer, frame.batch_id)]
-                parts.append(Part(frame.pad_index, frame.buf_pts, copy_alone(frame), held))
+                parts.append(Part(frame.pad_index, frame.buf_pts, copy_alone(frame), held, caps))
     return parts
+
+
+def _caps_of(buffer: Gst.Buffer, index: int, rate: tuple[int, int]) -> Gst.Caps:
+    """Return the caps of a frame in system memory that came out of another library's batch."""
+    surfaces = SurfaceBatch.of(buffer)
+    surface = surfaces[index]
+    colours = f"{1 if surface.full_range else 2}:{int(surface.matrix)}:0:0"  # see GstVideoColorimetry
+    caps = Gst.Caps.from_string(
+        f"video/x-raw, format={surface.format}, width={surface.width}, height={surface.height}, "
+        f"framerate={rate[0]}/{rate[1]}, colorimetry=(string){colours}"
+    )
+    surfaces.close()
+    return caps
 
 
 def finish(part: Part) -> int:

@@ -6,6 +6,9 @@ It takes single frames (behind sluicedemux, or a tiler) and batches, whose frame
 own pixel format. Pixels that nobody else sees are written in place. Others (a tee, a decoder's reference picture, a
 tensor) are copied first, which `sluice.contract.counters` counts; a buffer with nothing to draw is never copied.
 
+Frames in GPU memory (NVMM, CUDAMemory) leave in system memory, each brought to the host once, drawn on or not. With
+every display property off they pass through as they are, where downstream takes them so.
+
 Imports gi and the standard library only; numpy, the contract and drawing are imported at NULL→READY.
 """
 
@@ -18,9 +21,9 @@ gi.require_version("Gst", "1.0")
 from gi.repository import GObject, Gst
 
 from sluice.elements import events
-from sluice.elements.base import InPlaceElement
-from sluice.elements.frame_caps import RAW_FORMATS, pad_template
+from sluice.elements.frame_caps import pad_template
 from sluice.elements.guard import guarded
+from sluice.elements.host_element import SINK_CAPS, HostElement
 from sluice.errors import ContractError
 
 if TYPE_CHECKING:
@@ -33,10 +36,8 @@ if TYPE_CHECKING:
     from sluice.drawing.shapes import Overlay
     from sluice.drawing.trails import Trails
 
-CAPS = f"video/x-raw, format={RAW_FORMATS}; video/x-raw(memory:SluiceSurface)"
 
-
-class SluiceOsd(InPlaceElement):
+class SluiceOsd(HostElement):
     """The element; see ``gst-inspect-1.0 sluiceosd`` for its properties.
 
     The kinds are drawn in nvdsosd's order: blur, rectangles, masks, texts and the clock, lines, arrows, circles. Unlike
@@ -52,8 +53,8 @@ class SluiceOsd(InPlaceElement):
         "The Sluice developers",
     )
     __gsttemplates__ = (
-        pad_template("sink", Gst.PadDirection.SINK, CAPS),
-        pad_template("src", Gst.PadDirection.SRC, CAPS),
+        pad_template("sink", Gst.PadDirection.SINK, SINK_CAPS),
+        pad_template("src", Gst.PadDirection.SRC, SINK_CAPS),
     )
 
     display_bbox = GObject.Property(
@@ -171,6 +172,7 @@ class SluiceOsd(InPlaceElement):
         self._trails: Trails | None = None
         self._answers: ShownAnswers | None = None
         self._failure: Exception | None = None
+        self._told_of_shapes = False
 
     def start(self) -> None:
         from sluice.contract import provider
@@ -189,13 +191,18 @@ class SluiceOsd(InPlaceElement):
     def stop(self) -> None:
         self._painter = self._trails = self._answers = None
         self._format = None
-        self._overlays, self._failure = {}, None
+        self._overlays, self._failure, self._told_of_shapes = {}, None, False
 
     def on_caps(self, caps: Gst.Caps) -> None:
-        from sluice.contract.batching import SURFACE_FEATURE, memory_feature
         from sluice.contract.formats import FrameFormat
+        from sluice.elements.host_caps import is_batch, on_gpu
 
-        self._format = None if memory_feature(caps) == SURFACE_FEATURE else FrameFormat.from_caps(caps)
+        self._format = None if is_batch(caps) or on_gpu(caps) else FrameFormat.from_caps(caps)
+
+    def stays(self) -> bool:
+        """Nothing is drawn: every display property is off."""
+        shown = self.display_bbox, self.display_text, self.display_mask, self.display_keypoints, self.display_answers
+        return not (any(shown) or self.display_clock or self.blur_bbox or self.trail_length > 1)
 
     def on_event(self, event: Gst.Event) -> None:
         """Forget the tracks and answers of streams that end, and take nv-osd-process-mode-update."""
@@ -224,17 +231,22 @@ class SluiceOsd(InPlaceElement):
         """
         self._overlays, self._failure = {}, None
         try:
+            self.review()
             self._overlays = self._collect(buffer)
+            if self._overlays and self.stays() and self.leaves_on_gpu(buffer):
+                self._leave_out_shapes()
+            bring = self.brings(buffer)
         except Exception as error:
-            self._failure = error
-        self.set_passthrough(not self._overlays)
+            self._failure, bring = error, True
+        self.set_passthrough(not self._overlays and not bring)
 
     def process(self, buffer: Gst.Buffer) -> bool:
         from sluice.contract.surface import writable_batch, writable_raw
 
         if self._failure is not None:
             raise self._failure
-        if not self._overlays:
+        self.to_host(buffer)
+        if not self._overlays or self.leaves_on_gpu(buffer):
             return True
         if self._format is not None:
             with writable_raw(buffer, self._format) as surface:
@@ -244,6 +256,16 @@ class SluiceOsd(InPlaceElement):
             for index, overlay in self._overlays.items():
                 self._draw(batch[index], overlay)
         return True
+
+    def _leave_out_shapes(self) -> None:
+        """Draw nothing on frames that stay in GPU memory, and say so once: on others shapes are always drawn."""
+        self._overlays = {}
+        if not self._told_of_shapes:
+            self._told_of_shapes = True
+            self.warn(
+                "lines, arrows or circles of display metas are not drawn: every display property is off, and the "
+                "frames stay in GPU memory; put sluicehost before this element to have them drawn"
+            )
 
     def _draw(self, surface: "Surface", overlay: "Overlay") -> None:
         from sluice.drawing.canvas import Canvas

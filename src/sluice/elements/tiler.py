@@ -4,6 +4,9 @@ It makes one picture per batch, with the batch's timestamp. A source without a f
 and its last metadata. All metadata is mapped into the picture and carried in a single frame, so that sluiceosd behind
 it draws on the whole. When sources come or go and the tiles change place, the picture starts black.
 
+The picture is in system memory. Of batches in GPU memory those frames are brought to the host that are shown, and no
+others.
+
 Imports gi and the standard library only; numpy, the contract and the pixel code are imported at NULL→READY.
 """
 
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from sluice.elements.tiler_metadata import LastMetadata
     from sluice.elements.tiler_picture import TiledPicture
 
-SINK_CAPS = "video/x-raw(memory:SluiceSurface)"
+SINK_CAPS = "video/x-raw(memory:SluiceSurface); video/x-raw(memory:NVMM)"
 YUV_FORMATS, RGB_FORMATS = "I420, NV12", "RGBA, BGRA, RGBx, BGRx, RGB, BGR"
 SRC_CAPS = f"video/x-raw, format={{ {YUV_FORMATS}, {RGB_FORMATS} }}"
 
@@ -251,13 +254,14 @@ class SluiceTiler(InPlaceElement):
 
     def _show(self, frame: "FrameMeta", surfaces: "SurfaceBatch") -> None:
         """Place a frame's pixels and keep its metadata, unless another source is shown alone."""
+        from sluice.contract.host import on_host
         from sluice.elements.tiler_grid import fit
         from sluice.elements.tiler_metadata import Mapping
 
         area = self._area(frame.pad_index)
         if area is None or self._picture is None or self._metadata is None:
             return
-        surface = surfaces[frame.batch_id]
+        surface = on_host(surfaces[frame.batch_id])
         if self.keep_aspect_ratio:
             tile, area = area, fit(area, surface.width, surface.height)
             if self._areas.get(frame.pad_index) != area:

@@ -18,7 +18,7 @@ from surface_samples import SIZES, ForeignBatch, frame_format, padded_frame, ran
 from sluice.contract import counters, gstref
 from sluice.contract.batching import make_batch, original_buffer
 from sluice.contract.formats import FORMATS, FrameFormat, Matrix, MemType
-from sluice.contract.host import batch_on_host, frame_on_host, memory_of, on_host
+from sluice.contract.host import batch_on_host, frame_on_host, is_host_batch, on_host
 from sluice.contract.surface import SurfaceBatch, SurfaceError
 from sluice.errors import ContractError
 
@@ -259,12 +259,13 @@ def test_a_batch_of_cuda_frames_is_brought_whole(stub):
         buffer.pts = 100 + number
     batch = make_batch([(buffer, format) for buffer, _, format in frames], 4)
     batch.pts = 3
-    assert memory_of(gstref.buffer_address(batch)) is MemType.CUDA_DEVICE
+    assert not is_host_batch(gstref.buffer_address(batch))
     before = counted()
     assert batch_on_host(batch)
     assert since(before)[0] == 2
     assert since(before)[3] == 0
-    assert memory_of(gstref.buffer_address(batch)) is MemType.SYSTEM
+    assert is_host_batch(gstref.buffer_address(batch))
+    assert SurfaceBatch.of(batch).mem_type is MemType.SYSTEM
     surfaces = SurfaceBatch.of(batch)
     assert (len(surfaces), surfaces.capacity, batch.pts) == (2, 4, 3)
     for number, (_, planes, _) in enumerate(frames):
@@ -275,10 +276,10 @@ def test_a_batch_of_cuda_frames_is_brought_whole(stub):
     assert since(before)[0] == 0
 
 
-def test_a_batch_of_another_muxer_is_brought_whole(stub):
-    foreign = ForeignBatch(count=3, mem_type=MemType.CUDA_DEVICE, gpu_id=1)
+@pytest.mark.parametrize("mem_type", [MemType.CUDA_DEVICE, MemType.CUDA_UNIFIED, MemType.CUDA_PINNED, MemType.SYSTEM])
+def test_a_batch_of_another_muxer_is_brought_whole(stub, mem_type):
+    foreign = ForeignBatch(count=3, mem_type=mem_type, gpu_id=1)
     buffer = foreign.buffer()
-    assert memory_of(gstref.buffer_address(buffer)) is None
     assert batch_on_host(buffer)
     surfaces = SurfaceBatch.of(buffer)
     assert (len(surfaces), surfaces.mem_type, surfaces.gpu_id) == (3, MemType.SYSTEM, 0)

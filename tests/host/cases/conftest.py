@@ -34,6 +34,7 @@ class Stub:
 @pytest.fixture
 def stub():
     found = Stub()
+    found.copies = found.waits = 0
     yield found
     found.fail_copy = found.fail_wait = found.fail_host_alloc = 0
     assert found.depth() == 0, "a context was pushed and not popped"

@@ -172,10 +172,13 @@ gboolean sluice_host_replace(GstBuffer *buffer, GstBuffer *made, char *error, gs
   return TRUE;
 }
 
-gint sluice_batch_memory(GstBuffer *buffer);
+gboolean sluice_is_host_batch(GstBuffer *buffer);
 
-/* The memory type of a batch that was made here; -1 for any other buffer. */
-gint sluice_batch_memory(GstBuffer *buffer) {
+/* Whether a buffer is a batch that was made here of raw frames in system memory. */
+gboolean sluice_is_host_batch(GstBuffer *buffer) {
   BatchMemory *batch = batch_of(buffer);
-  return batch == NULL ? -1 : (gint)batch->surface.memType;
+  if (batch == NULL || batch->surface.memType != NVBUF_MEM_SYSTEM) return FALSE;
+  for (guint i = 0; i < batch->frames; i++)
+    if (!batch->frame[i]->mapped) return FALSE;
+  return TRUE;
 }
