@@ -1,9 +1,11 @@
-"""What is shipped: the wheel, installed into an environment that has nothing of this repository."""
+"""What is shipped: the sdist, and the wheel that comes of it, in an environment that has nothing of this repository."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -24,13 +26,25 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built of what git knows."""
-    folder = tmp_path_factory.mktemp("wheel")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution, built of what git knows by the build backend itself, as `python -m build` would."""
+    folder = tmp_path_factory.mktemp("sdist")
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout")
     run("git", "clone", "-q", ROOT, folder / "source", cwd=folder)
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, folder / "source", cwd=folder)
+    backend = re.findall(r'requires = \["(.+?)"\]', (ROOT / "pyproject.toml").read_text())
+    run(sys.executable, "-m", "pip", "install", "-q", "--target", folder / "backend", *backend, cwd=folder)
+    build = f"import setuptools.build_meta; setuptools.build_meta.build_sdist({str(folder)!r})"
+    run(sys.executable, "-c", build, cwd=folder / "source", PYTHONPATH=str(folder / "backend"))
+    (built,) = folder.glob("*.tar.gz")
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built of the source distribution: what is missing in that is missing here too."""
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, sdist, cwd=folder)
     (built,) = folder.glob("*.whl")
     return built
 
@@ -44,6 +58,14 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (packages,) = venv.glob("lib/python3*/site-packages")
     (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return venv
+
+
+def test_the_sdist_has_what_a_wheel_is_made_of_and_the_texts_that_go_with_it(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    sources = {str(path.relative_to(ROOT)) for path in (ROOT / "src" / "sluice").glob("contract/native/*.[ch]")}
+    assert sources <= names
+    assert {"pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE", "PKG-INFO"} <= names
 
 
 def test_the_wheel_has_what_is_no_python(wheel: Path) -> None:
