@@ -36,17 +36,23 @@ def test_calls_are_as_few_as_there_are_threads_and_in_steps_of_a_fixed_batch(ite
     workers.close(5)
 
 
-def test_the_caller_is_woken_when_all_is_ready():
-    gate, woken = threading.Event(), threading.Semaphore(0)
+def test_the_caller_is_woken_when_all_is_ready_and_not_before():
+    gates, woken = [threading.Event(), threading.Event()], threading.Semaphore(0)
+
+    def call(_number, items):
+        assert gates[items[0]].wait(10)
+        return list(items)
+
     workers = Workers(2)
-    begun = workers.begin(lambda _, items: (gate.wait(10), list(items))[1], [1, 2])
+    begun = workers.begin(call, [0, 1])
     assert begun.notify(woken.release)
+    gates[0].set()
+    assert not woken.acquire(timeout=0.2)
     assert not begun.ready()
-    gate.set()
-    for _ in range(2):
-        assert woken.acquire(timeout=10)
+    gates[1].set()
+    assert woken.acquire(timeout=10)
     assert begun.ready()
-    assert begun.finish() == [1, 2]
+    assert begun.finish() == [0, 1]
     workers.close(5)
 
 

@@ -253,17 +253,24 @@ def _shape_text(shape: Sequence[int | None]) -> str:
 
 def _check_array(name: str, array: Any, dtype: Any, shape: Sequence[int | None], meaning: str) -> None:
     """Raise `ModelError` unless `array` has this dtype and shape (None = any size) and only finite values."""
-    right = f"{np.dtype(dtype).name} {_shape_text(shape)} ({meaning})"
     if not isinstance(array, np.ndarray):
+        right = _right_array(dtype, shape, meaning)
         raise ModelError(f"Detections.{name} is a {type(array).__name__}; right is an array {right}")
     if array.ndim != len(shape) or any(w is not None and w != s for w, s in zip(shape, array.shape, strict=True)):
+        right = _right_array(dtype, shape, meaning)
         raise ModelError(f"Detections.{name} has shape {list(array.shape)}; right is {right}")
     if array.dtype != dtype:
         hint = f"; use .astype(np.{np.dtype(dtype).name})" if array.dtype.kind in "iuf" else ""
+        right = _right_array(dtype, shape, meaning)
         raise ModelError(f"Detections.{name} has dtype {array.dtype}; right is {right}{hint}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         row = int(np.argwhere(~np.isfinite(array))[0][0])
         raise ModelError(f"Detections.{name} holds NaN or infinity, first in row {row}; right are finite numbers")
+
+
+def _right_array(dtype: Any, shape: Sequence[int | None], meaning: str) -> str:
+    """What an array should have been; made for messages only, since it costs more than the checks."""
+    return f"{np.dtype(dtype).name} {_shape_text(shape)} ({meaning})"
 
 
 def _check_sequence(name: str, values: Any, n: int) -> None:

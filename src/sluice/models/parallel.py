@@ -86,9 +86,14 @@ class BegunParts(Generic[Result]):
         return all(part.done() for part in self._parts)
 
     def notify(self, wake: Callable[[], None]) -> bool:
-        """Have `wake` called, by any thread, each time a part is ready; at once for those that are. Returns True."""
+        """Have `wake` called, by any thread, when the last part is ready; at once where all are. Returns True."""
+
+        def tell(_part: Future[list[Result]]) -> None:
+            if self.ready():
+                wake()
+
         for part in self._parts:
-            part.add_done_callback(lambda _: wake())
+            part.add_done_callback(tell)
         return True
 
     def finish(self) -> list[Result]:
