@@ -63,7 +63,11 @@ SHOWN: dict[str, dict[str, str]] = {
         "SLUICE_TOKEN": CLUSTER,
     },
     "docs/gpu-results.md": {"python3 bench/gpu.py": NVIDIA},
-    "docs/gpu.md": {"... nvv4l2decoder": NVIDIA},
+    "docs/gpu.md": {
+        "... nvv4l2decoder": NVIDIA,
+        "sluice run cameras/*.mp4 --decoder nvdec": NVIDIA,
+        "GPU memory up to the model": "what comes out; tests/host/cases/cases_run.py holds the summary to it",
+    },
     "docs/messages.md": {
         '{"version": "sluice/1"': "what comes out; tests/messages/test_message_json_schema.py holds it to the schema",
         "[sensor0]": "tests/messages/test_message_json_schema.py reads it",

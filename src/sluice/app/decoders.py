@@ -10,10 +10,20 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app.streams.policy import Decoder
+from sluice.contract import gstref
+from sluice.contract.batching import CUDA_FEATURE
+from sluice.elements import events
+from sluice.elements.frame_caps import RAW_FORMATS
+from sluice.elements.guard import guarded
 from sluice.errors import ConfigurationError
 
 # What "autoplug-select" of uridecodebin is answered (GstAutoplugSelectResult, which is not introspected).
 TRY, EXPOSE, SKIP = 0, 1, 2
+# DeepStream's decoder waits where its surfaces are all in queues, batches and under inference; see docs/gpu.md.
+_SURFACES, _MORE_SURFACES = "num-extra-surfaces", 16
+# What a decoder of GStreamer's that has CUDA memory is told that follows: it chooses its output before anything is
+# linked to it, and would take system memory.
+_CUDA_FIRST = f"video/x-raw({CUDA_FEATURE}), format={RAW_FORMATS}; video/x-raw"
 _PACKAGES = {
     "vaapi": "gstreamer1.0-plugins-bad (va) or gstreamer1.0-vaapi, and a driver: `vainfo` shows it",
     "nvdec": "gstreamer1.0-plugins-bad (nvcodec) or DeepStream, and NVIDIA's driver",
@@ -44,6 +54,40 @@ def refuses(factory: Gst.ElementFactory, wanted: Decoder) -> bool:
     """Whether a decoder of video is not of the family wanted."""
     klass = factory.get_metadata("klass") or ""
     return is_video_decoder(klass) and family(factory.get_name(), klass) != wanted
+
+
+def keep_on_gpu(decoder: Gst.Element, *, asked: bool) -> None:
+    """Prepare a decoder of video for frames that stay in GPU memory.
+
+    Args:
+        decoder: any decoder; one that works in software is left alone.
+        asked: whether one on the GPU was asked for, so that streams are not of both kinds.
+    """
+    if decoder.find_property(_SURFACES) is not None:
+        decoder.set_property(_SURFACES, _MORE_SURFACES)
+    pad = decoder.get_static_pad("src")
+    if asked and pad is not None and _makes_cuda(pad):
+        pad.add_probe(Gst.PadProbeType.QUERY_DOWNSTREAM | Gst.PadProbeType.PUSH, _prefer_cuda)
+
+
+def _makes_cuda(pad: Gst.Pad) -> bool:
+    caps = pad.get_pad_template_caps()
+    return any(caps.get_features(index).contains(CUDA_FEATURE) for index in range(caps.get_size()))
+
+
+@guarded(failure=Gst.PadProbeReturn.OK)
+def _prefer_cuda(_pad: Gst.Pad, info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:
+    """Answer what follows a decoder, a probe function: CUDA memory before the host's."""
+    query = info.get_query()
+    if query.type != Gst.QueryType.CAPS:
+        return Gst.PadProbeReturn.OK
+    wanted, taken = query.parse_caps(), Gst.Caps.from_string(_CUDA_FIRST)
+    if wanted is not None:
+        taken = taken.intersect_full(wanted, Gst.CapsIntersectMode.FIRST)
+    address = gstref.address(query)
+    del query
+    events.answer_caps_address(address, taken)
+    return Gst.PadProbeReturn.HANDLED
 
 
 def check_available(wanted: Decoder) -> None:

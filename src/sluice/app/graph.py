@@ -28,6 +28,7 @@ from gi.repository import Gst
 from sluice.app import handover
 from sluice.app.behind_tracker import BehindTracker
 from sluice.app.collector import Collector
+from sluice.app.frame_memory import FrameMemory
 from sluice.app.frame_queue import FrameQueue
 from sluice.app.gst import add_chain, link_pads, make_element
 from sluice.app.memory import Trimmer
@@ -61,6 +62,7 @@ class Graph:
         ends: what posts EOS once all is written: the branches' bins, or one sink for nothing, and the message broker.
         collector: what was seen behind the tracker, per stream.
         queue: frames for a program that iterates; None when nobody does.
+        memory: whether decoded frames stay in GPU memory up to the model.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Graph:
         self._lent = handover.Lent()
         self._splitter: Gst.Element | None = None
         self._make_branch = branches
+        self.memory = FrameMemory(options)
         self._folder = Path()
         self._only: Path | None = None
         self._whole: Path | None = None
@@ -140,6 +143,7 @@ class Graph:
         if pad is None:
             raise ConfigurationError(f"sluicemux has no pad sink_{stream.number}")
         stream.mux_pad = pad
+        self.memory.expect(stream.source, stream.policy)
         self.set_delivery(stream)
         if stream.source.live:
             self._tell_mux(stream, events.absent())
@@ -179,6 +183,7 @@ class Graph:
             stream.policy,
             frame_limit=limit,
             decoder_threads=self._decoder_threads(stream.number),
+            memory=self.memory,
             again=again,
         )
         stream.began(session)

@@ -32,6 +32,7 @@ from sluice.app.streams.states import StreamStatus
 from sluice.app.streams.stream import Stream
 from sluice.app.streams.tending import Tending
 from sluice.app.summary import Summary
+from sluice.contract import counters
 from sluice.contract.provider import provider
 from sluice.errors import ConfigurationError, SluiceError
 
@@ -76,6 +77,7 @@ class Job:
         self.measuring = Measuring(self.elements, options.messages)
         if branches is not None and hasattr(branches, "emit"):  # outputs that have events of their own
             branches.emit = lambda kind, stream, text, details: self.events.add(kind, stream, text, **details)
+        self._host_frames = counters.host_frames()  # before this run: the counter is the process's
         self._roster = Roster(options.first_number)
         self._summary = Summary(
             [],
@@ -368,5 +370,7 @@ class Job:
         self._summary.skipped = graph.inferred_with_errors()
         self._summary.unconfirmed = graph.unconfirmed()
         self._summary.segments = graph.behind.segments()
+        self._summary.host_frames = counters.host_frames() - self._host_frames
+        self._summary.host_reason = graph.memory.why_not
         frames = sum(stream.frames_out for stream in self._summary.streams)
         self._summary.fps = frames / self._summary.seconds if self._summary.seconds else 0.0

@@ -325,6 +325,8 @@ def merged_summary(parts: Sequence[Summary], seconds: float, *, stopped: bool) -
         skipped=sum(part.skipped for part in parts),
         unconfirmed=sum(part.unconfirmed for part in parts),
         segments=segments,
+        host_frames=sum(part.host_frames for part in parts),
+        host_reason=next((part.host_reason for part in parts if part.host_reason), ""),
         outputs=[output for part in parts for output in part.outputs],
         warnings=[text for part in parts for text in part.warnings],
         errors=[text for part in parts for text in part.errors],

@@ -11,8 +11,9 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
-from sluice.app.decoders import EXPOSE, SKIP, TRY, check_available, is_video_decoder, refuses
+from sluice.app.decoders import EXPOSE, SKIP, TRY, check_available, is_video_decoder, keep_on_gpu, refuses
 from sluice.app.flow import FlowCounts, PadFlow, StreamFlow
+from sluice.app.frame_memory import HOST, NAMES, FrameMemory
 from sluice.app.gst import add_chain, link_pads, make_element
 from sluice.app.images import ImageFeed
 from sluice.app.source_setup import check_scheme, set_up
@@ -62,6 +63,7 @@ class SourceBin:
         *,
         frame_limit: int = 0,
         decoder_threads: int = 0,
+        memory: FrameMemory | None = None,
         again: bool = False,
     ) -> None:
         """Build the bin.
@@ -74,6 +76,7 @@ class SourceBin:
             policy: how the frames are delivered.
             frame_limit: the stream ends after so many frames; 0: no limit.
             decoder_threads: how many threads a decoder in software uses; 0: as many as it likes.
+            memory: decides whether frames in GPU memory stay there; None: they do.
             again: whether the stream had a source before, so that its times must go on.
 
         Raises:
@@ -89,6 +92,7 @@ class SourceBin:
         self._flow = flow
         self._limit = frame_limit
         self._decoder_threads = decoder_threads
+        self._memory = memory
         self._handlers: list[tuple[Gst.Element, int]] = []
         self._decoded: PadFlow | None = None
         self._decoded_pad: Gst.Pad | None = None
@@ -134,6 +138,15 @@ class SourceBin:
             return self._decoder, 0, 0
         structure = required_structure(caps, 0)
         return self._decoder, structure.get_int("width")[1], structure.get_int("height")[1]
+
+    @property
+    def memory(self) -> str:
+        """Which memory its frames go to the mux in: "system", "NVMM" or "CUDAMemory"; "" where not known."""
+        caps = self.pad.get_current_caps()
+        features = caps.get_features(0) if caps is not None else None
+        if features is None:
+            return ""
+        return next((name for feature, name in NAMES.items() if features.contains(feature)), HOST)
 
     @property
     def codec(self) -> str:
@@ -318,10 +331,25 @@ class SourceBin:
             return
         if not required_structure(caps, 0).get_name().startswith("video/"):
             return
+        self._join(pad, self._entry_for(caps))
+
+    def _entry_for(self, caps: Gst.Caps) -> Gst.Element:
+        """Return what frames with some caps go into. The converters of the tail read the host's memory only."""
         features = caps.get_features(0)
         in_system_memory = features is None or features.contains(Gst.CAPS_FEATURE_MEMORY_SYSTEM_MEMORY)
-        # Frames in a device's memory go to the mux as they are: the converters here read the host's memory.
-        self._join(pad, self._tail[0 if in_system_memory else self._any_memory])
+        feature = next((name for name in NAMES if not in_system_memory and features.contains(name)), "")
+        stays = self._memory is None or self._memory.stays(feature)
+        if in_system_memory:
+            return self._tail[0]
+        if stays or not feature:
+            entry = self._tail[self._any_memory]
+            self._tail[self._any_memory - 1].unlink(entry)  # it would wait for frames for ever
+            return entry
+        download = make_element("sluicehost")
+        self.bin.add(download)
+        download.link(self._tail[0])
+        download.sync_state_with_parent()
+        return download
 
     @guarded(failure=None)
     def _on_element(self, _bin: Gst.Bin, _sub_bin: Gst.Bin, element: Gst.Element) -> None:
@@ -336,6 +364,8 @@ class SourceBin:
                     element.set_property(name, self._decoder_threads)
             if element.find_property(_DIRECT) is not None:
                 element.set_property(_DIRECT, False)
+            if self._memory is None or self._memory.may_stay():
+                keep_on_gpu(element, asked=self.policy.decoder == "nvdec")
         if "Demux" in kind:
             self._connect(element, "pad-added", lambda _, pad: self._demuxed.append(PadFlow(pad)))
 

@@ -22,6 +22,7 @@ class StreamSummary:
         dropped: frames left out by policy: of a live source that nobody took in time, or above a target rate.
         reconnects: how often the source was opened again.
         decoder: the decoding element, "" where there was none.
+        memory: which memory its frames went to the model in: "system", "NVMM" or "CUDAMemory"; "" where none came.
         damaged: whether the stream was damaged; what shows it is among the warnings.
         warnings: what went wrong without ending the stream.
         errors: what ended the stream before its time; it failed if there are any.
@@ -41,6 +42,7 @@ class StreamSummary:
     name: str = ""
     reconnects: int = 0
     decoder: str = ""
+    memory: str = ""
 
     @property
     def failed(self) -> bool:
@@ -65,6 +67,8 @@ class Summary:
         unconfirmed: objects that the tracker left out, since they belonged to no confirmed track.
         segments: what became of the segments that a slow model was asked about: "asked", "answered", and how many have
             no answer, by reason; empty without one.
+        host_frames: how often a frame was brought from GPU memory to the host.
+        host_reason: why that was done in front of the model; "" where frames stayed in GPU memory, or were never there.
         outputs: files written for all streams together.
         warnings: what went wrong outside the streams without ending the run.
         errors: what ended the whole run.
@@ -81,6 +85,8 @@ class Summary:
     skipped: int = 0
     unconfirmed: int = 0
     segments: dict[str, int] = field(default_factory=dict)
+    host_frames: int = 0
+    host_reason: str = ""
     outputs: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -125,9 +131,21 @@ class Summary:
             lines.append(
                 f"{self.segments.get('answered', 0)} of {self.segments.get('asked', 0)} segments answered{without}"
             )
+        lines += self._memory()
         lines += [f"warning: {warning}" for warning in self.warnings]
         # The first line alone: a traceback below it stands in the JSON, and on the terminal where it happened.
         return "\n".join(lines + [f"error: {error.strip().splitlines()[0]}" for error in self.errors if error.strip()])
+
+    def _memory(self) -> list[str]:
+        """Say where frames were, if any was in GPU memory."""
+        stayed = sum(stream.memory not in ("", "system") for stream in self.streams)
+        if not stayed and not self.host_frames:
+            return []
+        reason = f" in front of the model, since {self.host_reason}" if self.host_reason else ""
+        return [
+            f"GPU memory up to the model: {stayed} of {len(self.streams)} streams; "
+            f"{self.host_frames} frames brought to the host{reason}"
+        ]
 
 
 def _remarks(stream: StreamSummary) -> str:

@@ -97,6 +97,7 @@ def _c() -> tuple[ctypes.CDLL, ctypes.CDLL]:
         (gst.gst_structure_copy, pointer, [pointer]),
         (gst.gst_structure_set_value, None, [pointer, ctypes.c_char_p, pointer]),
         (gst.gst_query_writable_structure, pointer, [pointer]),
+        (gst.gst_query_set_caps_result, None, [pointer, pointer]),
         (gobject.g_value_take_boxed, None, [pointer, pointer]),
     ):
         function.restype, function.argtypes = result, arguments
@@ -302,6 +303,14 @@ def answer_address(query: int, **numbers: int) -> bool:
         value = _uint(number)
         gst.gst_structure_set_value(structure, name.replace("_", "-").encode(), gstref.address(value))
     return True
+
+
+def answer_caps_address(query: int, caps: Gst.Caps) -> None:
+    """Answer a CAPS query at an address, as `answer_address` does."""
+    from sluice.contract import gstref
+
+    gst, _ = _c()
+    gst.gst_query_set_caps_result(query, gstref.address(caps))
 
 
 def ask(pad: Gst.Pad, name: str, field: str) -> int | None:

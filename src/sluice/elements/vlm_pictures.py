@@ -1,13 +1,13 @@
 """Copies of frames for a model that answers after they are gone."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from sluice.contract.host import on_host
 from sluice.contract.surface import Surface
-from sluice.errors import ContractError
 from sluice.models import pixels
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ class _Copy:
         self.color_format: ColorFormat = surface.color_format
         self.matrix: Matrix = surface.matrix
         self.full_range: bool = surface.full_range
-        read = surface.host_plane if surface.mem_type.on_host else lambda index: _downloaded(surface, index)
-        self._planes: list[Bytes] = [np.array(read(index), order="C") for index in range(len(surface.planes))]
+        self._planes: list[Bytes] = [np.array(plane, order="C") for plane in on_host(surface).host_planes()]
 
     def host_plane(self, index: int = 0) -> Bytes:
         return self._planes[index]
@@ -36,18 +35,7 @@ def copied(surface: Surface) -> Callable[[], Bytes]:
     """Copy a frame's planes as they are, and return what makes uint8 [height, width, 3] of them, red first, later.
 
     Raises:
-        ContractError: the pixels are in GPU memory and PyTorch, which downloads them, is not installed.
+        ContractError: the pixels are in GPU memory and cannot be brought to the host.
     """
     copy = _Copy(surface)
     return lambda: pixels.to_packed(cast(Surface, copy), "RGB")
-
-
-def _downloaded(surface: Surface, index: int) -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise ContractError(
-            f"the frames are in GPU memory, which sluicevlm reads through PyTorch, and it cannot be imported: {error}; "
-            "pip install 'sluice-video[torch]', or put nvvideoconvert ! video/x-raw before this element"
-        ) from error
-    return torch.from_dlpack(surface.dlpack(index)).cpu().numpy()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sluice.contract.host import on_host
 from sluice.errors import StaleBufferError
 from sluice.models import pixels
 
@@ -137,7 +138,8 @@ class Frame:
         """The picture as uint8 [height,width,3] in the order red, green, blue.
 
         Converted on the first call with the stream's own matrix (BT.601 or BT.709) and range. For a surface that is
-        RGB already this is a read-only view of it, without a copy, which keeps its memory.
+        RGB already this is a read-only view of it, without a copy, which keeps its memory. Of a frame in GPU memory a
+        copy is brought to the host, which `sluice.contract.counters` counts.
         """
         return self._convert("RGB")
 
@@ -169,5 +171,5 @@ class Frame:
     def _convert(self, order: str) -> npt.NDArray[np.uint8]:
         array = self._converted.get(order)
         if array is None:
-            array = self._converted[order] = pixels.to_packed(self.surface, order)
+            array = self._converted[order] = pixels.to_packed(on_host(self.surface), order)
         return array

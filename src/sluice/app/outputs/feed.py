@@ -153,8 +153,9 @@ def drawing(options: OutputOptions, *, tiled: bool) -> list[Gst.Element]:
     fit = Fit()
     convert = make_element("videoconvert")
     fit.watch(convert.get_static_pad("sink"))
-    osd = [make_element("sluiceosd", display_mask=True)] if options.overlay else []
-    return [*tiler, *osd, convert, *fit.elements]
+    # Either brings frames from GPU memory to the host, where the rest reads them.
+    first = make_element("sluiceosd", display_mask=True) if options.overlay else make_element("sluicehost")
+    return [*tiler, first, convert, *fit.elements]
 
 
 def encoding(options: OutputOptions) -> list[Gst.Element]:

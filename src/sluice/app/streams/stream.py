@@ -92,6 +92,7 @@ class Stream:
         self._seen = (0, 0)  # frames of the present source, and the packets there were when the last of them was new
         self._points: deque[tuple[float, int]] = deque(maxlen=_RATE_POINTS)
         self._picture = ("", 0, 0)
+        self._memory = ""
 
     # The source of the moment; changed by the worker, read by everybody
 
@@ -112,7 +113,14 @@ class Stream:
         session, frames, dropped = self._books
         if session is not None:
             self._picture = session.picture()
+            self._memory = session.memory or self._memory
             self._books = (None, frames + session.frames_in, dropped + session.frames_dropped)
+
+    @property
+    def memory(self) -> str:
+        """Which memory its frames go to the mux in, see `SourceBin.memory`; that of the last source between two."""
+        session = self.session
+        return (session.memory if session is not None else "") or self._memory
 
     # What is seen of it
 

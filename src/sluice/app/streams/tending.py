@@ -248,7 +248,7 @@ class Tending:
         if stream.counts is not None:
             summary.objects, summary.tracks = stream.counts.objects, stream.counts.tracks
         summary.dropped = status.dropped
-        summary.reconnects, summary.decoder = status.reconnects, status.decoder
+        summary.reconnects, summary.decoder, summary.memory = status.reconnects, status.decoder, stream.memory
 
     def _capture(self, stream: Stream) -> CaptureTime:
         source, counts = self._graph.options.capture_of(stream.source), stream.flow.read()
