@@ -124,3 +124,14 @@ def sums(planes):
         weights = torch.arange(plane.numel(), device=plane.device, dtype=torch.int32).view(plane.shape) % 251
         found.append(int((plane.int() * weights).sum(dtype=torch.int64)))
     return found
+
+
+class Reading:
+    """Asks for its frames' pixels on the host, and finds nothing."""
+
+    labels = ("frame",)
+
+    def infer(self, frames):
+        for frame in frames:
+            assert frame.rgb().shape == (frame.height, frame.width, 3)
+        return [Detections.empty() for _ in frames]
