@@ -12,11 +12,13 @@ import pytest
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 from stand_ins import NvmmDecoder
+from test_run_outputs import count_frames
 
 import sluice
 from sluice.app import frame_memory
 from sluice.app.frame_memory import FrameMemory, why_on_host
 from sluice.app.options import Options
+from sluice.app.outputs import LiveOutputs, OutputOptions, RecordOptions
 from sluice.app.streams.policy import StreamPolicy
 from sluice.contract import counters
 
@@ -210,3 +212,32 @@ def test_the_first_stream_decides(stub, gpu_model):
     assert not memory.may_stay()
     assert not memory.stays("memory:NVMM")
     assert "one kind" in memory.why_not
+
+
+# ---- outputs that come and go
+
+
+def run_with_outputs(clips, wanted):
+    outputs = LiveOutputs(wanted)
+    try:
+        return run(clips, Looks(), branches=outputs)
+    finally:
+        outputs.close()
+
+
+@DECODERS
+@pytest.mark.parametrize("overlay", [True, False])
+def test_recordings_take_each_frame_once(stub, clips, ranked, gpu_model, tmp_path, overlay):
+    wanted = OutputOptions(record=RecordOptions(tmp_path / "r"), pictures=None, overlay=overlay)
+    summary = run_with_outputs(clips, wanted)
+    assert [stream.memory for stream in summary.streams] == [ranked] * 2
+    assert summary.host_frames == 2 * FRAMES
+    files = sorted(path for path in (tmp_path / "r").rglob("*") if path.is_file())
+    assert [count_frames(path) for path in files] == [FRAMES] * 2
+
+
+@DECODERS
+def test_outputs_that_nobody_wants_take_nothing(stub, clips, ranked, gpu_model):
+    summary = run_with_outputs(clips, OutputOptions())
+    assert [stream.memory for stream in summary.streams] == [ranked] * 2
+    assert summary.host_frames == 0
