@@ -231,7 +231,8 @@ class Surface:
         if not self.mem_type.on_host:
             raise SurfaceError(
                 f"surface {self.index} is in memory type {self.mem_type.name}, which the processor cannot read; "
-                "read it on the GPU through dlpack(), or put `nvvideoconvert ! video/x-raw` before this element"
+                "read it on the GPU through dlpack(), or put `sluicehost`, or `nvvideoconvert ! video/x-raw`, before "
+                "this element"
             )
         if not self._lease.trusted and not functions().is_readable(plane.address, plane.extent):
             raise SurfaceError(f"plane {index} of surface {self.index} at {plane.address:#x} is not readable memory")
