@@ -149,9 +149,7 @@ def collect(frame: FrameMeta, selection: Selection) -> Overlay:
             _add_text(overlay, readers.text.read(address + readers.object_text))
         if selection.keypoints and item.user_metas:
             for found in infer_meta.keypoints(item):
-                dots, lines = skeleton(found.points, item.rect.border_color)
-                overlay.circles += dots
-                overlay.lines += lines
+                overlay.skeletons.append(skeleton(found.points, item.rect.border_color))
     for display in frame.display_metas:
         _collect_display(overlay, display, selection)
     return overlay

@@ -1,11 +1,14 @@
 """Polygons for rotated boxes, strokes and circles, and the pixels they cover, antialiased and clipped."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import cv2
 import numpy as np
 import numpy.typing as npt
+
+from sluice.drawing.shapes import MAX_BORDER_WIDTH, Skeleton
 
 Points = npt.NDArray[np.float64]
 """[N, 2] corners as x, y in pixel-edge coordinates."""
@@ -20,6 +23,9 @@ _BAND = 64
 _MARGIN = 2
 
 _MAX_CIRCLE_POINTS = 512
+
+# OpenCV takes no points farther out.
+_FARTHEST = 32767
 
 
 class Coverage(NamedTuple):
@@ -74,6 +80,33 @@ def filled(outline: Points, width: int, height: int, hole: Points | None = None)
     origin = left - _MARGIN + 0.5, top - _MARGIN + 0.5
     fixed = [np.rint((p - origin) * (1 << _SHIFT)).astype(np.int32) for p in polygons]
     cv2.fillPoly(coverage, fixed, 255, cv2.LINE_AA, _SHIFT)
+    return _bands(coverage[_MARGIN:-_MARGIN, _MARGIN:-_MARGIN], left, top)
+
+
+def skeletons(shown: Sequence[Skeleton], width: int, height: int) -> list[Coverage]:
+    """Where dots and lines of any number cover a picture of this size; empty bands are left out."""
+    limit = np.array((width, height))
+    lines = np.concatenate([one.lines for one in shown]).clip(-_FARTHEST, _FARTHEST)
+    dots = np.concatenate([one.dots for one in shown]).clip(-_FARTHEST, _FARTHEST)
+    radii = np.repeat([one.radius for one in shown], [len(one.dots) for one in shown])
+    thickness = max(1, min(shown[0].width, MAX_BORDER_WIDTH))
+    reach = max(thickness, float(radii.max(initial=0.0))) + 1
+    places = np.concatenate([dots, lines.reshape(-1, 2)])
+    if not len(places):
+        return []
+    left, top = (int(value) for value in np.clip(np.floor(places.min(axis=0) - reach), 0, limit))
+    right, bottom = (int(value) for value in np.clip(np.ceil(places.max(axis=0) + reach), 0, limit))
+    if left >= right or top >= bottom:
+        return []
+    coverage = np.zeros((bottom - top + 2 * _MARGIN, right - left + 2 * _MARGIN), np.uint8)
+    origin = np.array((left - _MARGIN + 0.5, top - _MARGIN + 0.5))
+    strokes = np.rint((lines - origin) * (1 << _SHIFT)).astype(np.int32)
+    cv2.polylines(coverage, list(strokes), False, 255, thickness, cv2.LINE_AA, _SHIFT)
+    near = ((dots > -reach) & (dots < limit + reach)).all(axis=1)
+    centres = np.rint((dots[near] - origin) * (1 << _SHIFT)).astype(np.int32)
+    sizes = np.rint(radii[near] * (1 << _SHIFT)).astype(np.int32)
+    for centre, radius in zip(centres.tolist(), sizes.tolist(), strict=True):
+        cv2.circle(coverage, centre, radius, 255, cv2.FILLED, cv2.LINE_AA, _SHIFT)
     return _bands(coverage[_MARGIN:-_MARGIN, _MARGIN:-_MARGIN], left, top)
 
 

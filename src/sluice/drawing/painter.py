@@ -1,6 +1,6 @@
 """Draws an overlay onto a canvas, in nvdsosd's order: mosaics, rectangles, masks, texts, lines, arrows, circles.
 
-Class maps lie below the rectangles, trails below the texts, and panels above all.
+Class maps lie below the rectangles, trails below the texts, skeletons below the lines, and panels above all.
 """
 
 import math
@@ -30,6 +30,7 @@ from sluice.drawing.shapes import (
     Panel,
     Rectangle,
     Rgba,
+    Skeleton,
     Text,
     Trail,
 )
@@ -110,6 +111,7 @@ class Painter:
             for text in texts:
                 if text is not None:
                     self._text(canvas, text)
+        _skeletons(canvas, overlay.skeletons)
         for line in overlay.lines:
             _line(canvas, line)
         for arrow in overlay.arrows:
@@ -254,6 +256,19 @@ def _trail(canvas: Canvas, trail: Trail) -> None:
     points = points[np.append(True, moved.any(axis=1))] if len(points) else points
     if width > 0 and len(points) > 1:
         canvas.polyline(points, width, (*to_bytes(trail.color)[:3], 255))
+
+
+def _skeletons(canvas: Canvas, shown: list[Skeleton]) -> None:
+    """Those of one colour at once where they would otherwise be more pixels than the picture has."""
+    colors: dict[Rgba, list[Skeleton]] = {}
+    for skeleton in shown:
+        if len(skeleton.dots):
+            colors.setdefault(skeleton.color, []).append(skeleton)
+    for color, group in colors.items():
+        area = sum(float(np.ptp(skeleton.dots, axis=0).prod()) for skeleton in group)
+        together = area > canvas.width * canvas.height
+        for part in [group] if together else [[skeleton] for skeleton in group]:
+            _blend(canvas, outlines.skeletons(part, canvas.width, canvas.height), color)
 
 
 def _rotated(canvas: Canvas, box: Rectangle, corners: tuple[int, int, int, int], border: int) -> None:

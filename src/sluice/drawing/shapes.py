@@ -135,6 +135,16 @@ class Trail(NamedTuple):
     color: Rgba = (1.0, 1.0, 1.0, 1.0)
 
 
+class Skeleton(NamedTuple):
+    """Key points of one object: dots [N, 2] (x, y) of a radius, and lines [M, 2, 2] from (x, y) to (x, y)."""
+
+    dots: npt.NDArray[np.float32]
+    lines: npt.NDArray[np.float32]
+    radius: float
+    width: int = 2
+    color: Rgba = (1.0, 1.0, 1.0, 1.0)
+
+
 class Panel(NamedTuple):
     """A text across the bottom of the picture, wrapped to its width, at most half as high as it.
 
@@ -158,6 +168,7 @@ class Overlay:
     masks: list[Mask] = field(default_factory=list)
     trails: list[Trail] = field(default_factory=list)
     texts: list[Text] = field(default_factory=list)
+    skeletons: list[Skeleton] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     arrows: list[Arrow] = field(default_factory=list)
     circles: list[Circle] = field(default_factory=list)

@@ -1,11 +1,11 @@
 """Key points as dots, and the skeletons of known sets of key points as lines between them."""
 
-from collections.abc import Iterator, Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from sluice.drawing.shapes import Circle, Line, Rgba
+from sluice.drawing.shapes import Rgba, Skeleton
 
 #: Least confidence of a key point that is drawn.
 VISIBLE = 0.5
@@ -20,32 +20,32 @@ SKELETONS: dict[int, tuple[tuple[int, int], ...]] = {
     ),
 }
 
-_LINE_WIDTH = 2
 
-
-def skeleton(points: npt.NDArray[np.float32], color: Rgba) -> tuple[list[Circle], list[Line]]:
-    """The dots and lines of one set of key points.
+def skeleton(points: npt.NDArray[np.float32], color: Rgba) -> Skeleton:
+    """What is drawn of one set of key points.
 
     Args:
         points: float32 [K,2] (x, y) or [K,3] (x, y, confidence) in pixels of the picture. Those of a confidence below
-            `VISIBLE` are left out, with the lines to them.
-        color: of both.
+            `VISIBLE` are left out, with the lines to them, and so are those without a place.
+        color: of all of it.
     """
-    seen = points[:, 2] >= VISIBLE if points.shape[1] == 3 else np.ones(len(points), bool)
-    radius = _radius(points[seen])
-    dots = [Circle(x, y, radius, 1, color, color) for x, y in points[seen, :2].tolist()]
-    places = points[:, :2].tolist()
-    lines = [Line(places[a][0], places[a][1], places[b][0], places[b][1], _LINE_WIDTH, color) for a, b in _joined(seen)]
-    return dots, lines
+    places = points[:, :2]
+    seen = np.isfinite(places[:, 0]) & np.isfinite(places[:, 1])
+    if points.shape[1] == 3:
+        seen &= points[:, 2] >= VISIBLE
+    joined = _joined(len(points))
+    dots = places[seen]
+    return Skeleton(dots, places[joined[seen[joined].all(axis=1)]], _radius(dots), color=color)
 
 
-def _joined(seen: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    pairs: Sequence[tuple[int, int]] = SKELETONS.get(len(seen), ())
-    return ((first, second) for first, second in pairs if seen[first] and seen[second])
+@cache
+def _joined(count: int) -> npt.NDArray[np.intp]:
+    """The pairs of so many key points that are joined, [M,2]."""
+    return np.array(SKELETONS.get(count, ()), np.intp).reshape(-1, 2)
 
 
 def _radius(points: npt.NDArray[np.float32]) -> float:
     """A hundredth of what the key points span, from 2 to 6 pixels."""
     if len(points) == 0:
         return 0.0
-    return float(np.clip((points[:, :2].max(axis=0) - points[:, :2].min(axis=0)).max() / 100, 2, 6))
+    return float(np.clip((points.max(axis=0) - points.min(axis=0)).max() / 100, 2, 6))

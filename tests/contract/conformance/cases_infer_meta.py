@@ -53,6 +53,28 @@ def filled(frame, addresses) -> None:
     infer_meta.attach_keypoints(frame, POINTS[0, :, :2], unique_id=6)
 
 
+def test_rows_for_objects_may_come_in_any_order(frame):
+    """And for only some of them; each goes to the object at its address."""
+    count = 500
+    addresses = write_objects(
+        frame, [[0, 0, 10, 10]] * count, [0.9] * count, np.arange(count), ["car"] * count, unique_id=3
+    )
+    orders = np.arange(count), np.arange(count)[::-1], np.random.default_rng(1).permutation(count)[: count // 2]
+    for unique_id, order in enumerate(orders):
+        points = np.repeat(order[:, None, None], 2, axis=2).astype(np.float32)
+        infer_meta.attach_keypoints(frame, points, unique_id=unique_id, addresses=addresses[order])
+        rows = [ClassifierRow(int(addresses[n]), "color", [LabelRow(int(n), 0, 0.5, "blue")]) for n in order]
+        infer_meta.write_classifications(frame, rows, unique_id=unique_id)
+    chosen = set(orders[2].tolist())
+    for item in frame.objects:
+        wanted = [0, 1, 2] if item.class_id in chosen else [0, 1]
+        found = infer_meta.keypoints(item)
+        assert sorted(one.component for one in found) == wanted
+        assert all(one.points.tolist() == [[item.class_id] * 2] for one in found)
+        labels = [label for classifier in item.classifiers for label in classifier.labels]
+        assert [label.class_id for label in labels] == [item.class_id] * len(wanted)
+
+
 def raw(user, struct):
     dtype = provider().layout.dtype(struct)
     return np.frombuffer(ctypes.string_at(user.data, dtype.itemsize), dtype)[0]

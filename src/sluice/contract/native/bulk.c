@@ -110,6 +110,22 @@ check_numbers (const SluiceObjectRows *rows)
   return 0;
 }
 
+/* Rows mostly come in the list's order, or in the reverse of it, as objects are added at its head. */
+GList *
+sluice_find_near (GList *from, guint64 address)
+{
+  GList *after = from, *before = from != NULL ? from->prev : NULL;
+  while (after != NULL || before != NULL) {
+    if (after != NULL && GPOINTER_TO_SIZE (after->data) == address)
+      return after;
+    if (before != NULL && GPOINTER_TO_SIZE (before->data) == address)
+      return before;
+    after = after != NULL ? after->next : NULL;
+    before = before != NULL ? before->prev : NULL;
+  }
+  return NULL;
+}
+
 gint64
 sluice_check_addresses (GList *objects, const guint64 *addresses, guint count, gboolean zero_allowed, gint fault)
 {
@@ -117,16 +133,9 @@ sluice_check_addresses (GList *objects, const guint64 *addresses, guint count, g
   for (guint i = 0; i < count; i++) {
     if (addresses[i] == 0 && zero_allowed)
       continue;
-    GList *link = from;
-    while (link != NULL && GPOINTER_TO_SIZE (link->data) != addresses[i])
-      link = link->next;
-    if (link == NULL) {
-      link = objects;
-      while (link != from && GPOINTER_TO_SIZE (link->data) != addresses[i])
-        link = link->next;
-      if (link == from)
-        return SLUICE_FAULT (fault, i);
-    }
+    GList *link = sluice_find_near (from, addresses[i]);
+    if (link == NULL)
+      return SLUICE_FAULT (fault, i);
     from = link;
   }
   return 0;

@@ -73,9 +73,10 @@ sluice_write_classifications (const SluiceProvider *provider, gpointer frame, co
   if (!sluice_enter (provider, batch, wait))
     return SLUICE_BUSY;
   gint64 fault = 0;
+  GList *found = FIELD (provider, frame, FRAME_OBJECTS, GList *);
   for (guint i = 0; fault == 0 && i < count; i++) {
-    GList *objects = FIELD (provider, frame, FRAME_OBJECTS, GList *);
-    if (sluice_check_addresses (objects, &rows[i].object, 1, FALSE, FAULT_ADDRESS) != 0)
+    found = sluice_find_near (found, rows[i].object);
+    if (found == NULL)
       fault = SLUICE_FAULT (FAULT_ADDRESS, i);
   }
   for (guint i = 0; fault == 0 && i < count; i++)

@@ -167,8 +167,11 @@ SLUICE_EXPORT gint64 sluice_fill_frames (const SluiceProvider *provider, gpointe
 /* Set what a frame's row says; `batch_id` is the frame's place in the batch. */
 void sluice_set_frame (const SluiceProvider *provider, gpointer frame, const SluiceFrameRow *row, guint batch_id);
 
-/* Check that each address is an object of the frame. They mostly come in list order, so the search goes on from the
- * last one found. `zero_allowed`: 0 stands for no object. */
+/* The link with this data nearest to a link of the list, or NULL. */
+GList *sluice_find_near (GList *from, guint64 address);
+
+/* Check that each address is an object of the frame; in list order or its reverse that takes a step for each.
+ * `zero_allowed`: 0 stands for no object. */
 gint64 sluice_check_addresses (GList *objects, const guint64 *addresses, guint count, gboolean zero_allowed, gint fault);
 
 /* How many bytes of a UTF-8 text fit into `limit` without cutting a character. */

@@ -326,12 +326,18 @@ def _of_picture(record: FrameRecord | ObjectRecord) -> dict[str, Any]:
 
 def _numbers(member: str, found: Numbers) -> dict[str, Any]:
     component = {} if found.component is None else {"component": found.component}
-    return {**component, member: _nested(found.values.tolist())}
+    return {**component, member: _nested(found.values)}
 
 
-def _nested(values: Any) -> Any:
-    """Numbers in lists as `_number` writes each."""
-    return [_nested(value) for value in values] if isinstance(values, list) else _number(values)
+def _nested(values: npt.NDArray[np.float32]) -> Any:
+    """Numbers in lists as `_number` writes each; there may be 100,000 of them in a frame."""
+    if not np.isfinite(values).all():
+        return [_nested(row) for row in values] if values.ndim > 1 else [_number(value) for value in values.tolist()]
+    told = list(map(float, map(str, values.ravel())))
+    if values.ndim == 1:
+        return told
+    width = values.shape[1]
+    return [told[first : first + width] for first in range(0, len(told), width)]
 
 
 def _number(value: float) -> float | None:
