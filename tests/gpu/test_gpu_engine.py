@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import gi
 import numpy as np
@@ -22,10 +23,11 @@ from sluice.contract import counters, gstref
 from sluice.contract.dlpack import Hold, PlaneTensor
 from sluice.models.gpu.engine import Engine
 from sluice.models.gpu.heads import Choice, end_to_end
-from sluice.models.gpu.network import kept_tensors
+from sluice.models.gpu.network import GpuPath, kept_tensors
 from sluice.models.gpu.preprocess import letterbox, new_input
 from sluice.models.gpu.table import ROW, TableWriter
 from sluice.models.preprocess import Preprocessing
+from sluice.models.swap import Calls
 
 SPEC = Preprocessing(64, 48)
 CHOICE = Choice(64, 48, 0.0, 0.5, False, most=3)
@@ -152,6 +154,27 @@ def test_smaller_batches_are_padded_to_a_prepared_size(gpu):
     assert list(runs._plans) == [5]
     runs.begin(surfaces(7, gpu)).finish()
     assert list(runs._plans) == [5, 8]
+    runs.close()
+
+
+def test_what_is_rehearsed_is_there_when_the_first_batches_come(gpu, monkeypatch):
+    """Graphs of every size and pinned memory of every batch in flight, of which the model is called with one."""
+    module = Boxes().to(gpu)
+    path = GpuPath.__new__(GpuPath)  # the engine alone, without a file
+    path.engine, path.chooses, path._decode = engine(gpu, module), True, None
+    frames = [SimpleNamespace(surface=surface) for surface in surfaces(3, gpu)]
+    path.rehearse(frames, Calls(frozenset({3, 8}), 4))
+    runs = path.engine
+    assert sorted(runs._plans) == [4, 8]
+    assert len(runs._free) == 4
+    pinned = {id(tensor) for slot in runs._free for tensors in slot.results.values() for tensor in tensors}
+    assert len(pinned) == 8
+    monkeypatch.setattr(runs, "_make_plan", None)
+    monkeypatch.setattr(runs, "_make_slot", None)
+    begun = [runs.begin(surfaces(count, gpu)) for count in (8, 3, 7, 8)]
+    for part in begun:
+        part.finish()
+    assert {id(tensor) for slot in runs._free for tensors in slot.results.values() for tensor in tensors} == pinned
     runs.close()
 
 

@@ -13,7 +13,7 @@ from sluice.models import slot as slots
 from sluice.models.instance import ModelDefinition
 from sluice.models.sharing import acquire, release
 from sluice.models.slot import NO_MODEL, ModelSlot
-from sluice.models.swap import SwapRequest, SwapStatus, status_of
+from sluice.models.swap import Calls, SwapRequest, SwapStatus, status_of
 
 WAIT = 60  # seconds, on a machine that has much other work
 
@@ -42,6 +42,7 @@ class Shop:
         self.threads: dict[str, set[int]] = {}
         self.faults: dict[str, BaseException] = {}
         self.gates: dict[str, threading.Event] = {}
+        self.rehearsed: list[tuple[str, list, Calls]] = []
 
     def open(self, definition: ModelDefinition) -> "Made":
         model = Made(self, definition.model)
@@ -77,6 +78,11 @@ class Made:
     def infer(self, frames: list) -> list:
         self.step(f"infer {frames}")
         return [f"{self.name} {frame}" for frame in frames]
+
+    def rehearse(self, frames: list, calls: Calls) -> None:
+        self.shop.rehearsed.append((self.name, frames, calls))
+        if fault := self.shop.faults.get(f"{self.name} rehearse"):
+            raise fault
 
     def close(self) -> None:
         self.step("close")
@@ -232,6 +238,25 @@ def test_no_frames_no_swap_until_there_are(shop, slot, ear):
     lend(slot, 5)
     assert ear.next().status == SwapStatus.SUCCESS
     assert not slot.wants_sample
+
+
+def test_the_new_model_rehearses_the_calls_of_the_old_one_before_it_takes_over(shop, slot, ear):
+    slot.swap(request("b"))
+    wait_for(lambda: slot.wants_sample)
+    slot.offer(Frames(5, 6), Calls(frozenset({2, 4}), 3))
+    assert ear.next().status == SwapStatus.SUCCESS
+    assert shop.rehearsed == [("b", [5, 6], (frozenset({2, 4}), 3))]
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_model_that_fails_at_the_rehearsal_leaves_the_old_one_running(shop, slot, ear, in_place):
+    """Such as a batch of full size, for which there is no memory beside the old model."""
+    shop.faults["b rehearse"] = RuntimeError("CUDA error: out of memory")
+    slot.swap(request("b", in_place=in_place))
+    sample = lend(slot, 9)
+    assert ear.next().status == SwapStatus.OUT_OF_MEMORY
+    assert sample.released
+    assert infer(slot, 1) == ["a 1"]
 
 
 def test_frames_that_nobody_waits_for_are_given_back(slot):

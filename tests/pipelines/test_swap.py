@@ -15,7 +15,7 @@ import pytest
 gi.require_version("Gst", "1.0")
 from frame_ledger import Ledger
 from gi.repository import Gst
-from swap_models import Gated, OnceOnly, Versioned
+from swap_models import Gated, OnceOnly, Rehearsing, Versioned
 
 from sluice.contract import counters
 from sluice.contract.metadata import BatchMeta, Lease
@@ -267,6 +267,19 @@ def test_changes_asked_for_by_several_threads_at_once(tmp_path):
         assert stream.updates.empty()
         stream.end()
         assert stream.seen()[-1] == sum(status == 0 for status, _ in answers) + 1
+
+
+def test_the_new_model_is_told_how_the_old_one_is_called():
+    Rehearsing.rehearsed.clear()
+    with Stream(f"model={MODEL} in-flight=3 batch-size=3") as stream:
+        assert stream.swap("swap_models:Rehearsing") == (0, "swap_models:Rehearsing")
+        stream.flows()
+        stream.end()
+    ((version, frames, calls),) = Rehearsing.rehearsed
+    assert (version, calls.at_once) == (1, 3)
+    assert 1 <= frames <= 3, "no more than one call has"
+    assert calls.sizes <= {1, 2, 3}
+    assert 3 in calls.sizes
 
 
 def test_the_bus_hears_of_every_change():

@@ -24,6 +24,7 @@ from sluice.errors import format_trace
 from sluice.models.instance import Unfinished
 from sluice.models.raw_files import RawFiles
 from sluice.models.slot import ModelSlot
+from sluice.models.swap import Calls
 
 
 class Work:
@@ -54,6 +55,7 @@ class Work:
         self._warnings = RateLimit()
         self._told: set[tuple[str, str]] = set()  # kind of remark, and model
         self._readers: dict[int, BatchReader] = {}  # by the mark that buffers carry, newest last
+        self._sizes: set[int] = set()  # frames of the model's calls
         self.counter = IntervalCounter()
 
     def on_caps(self, caps: Gst.Caps) -> int:
@@ -136,9 +138,12 @@ class Work:
         if metas and slot.wants_sample:
             sample = feed.sample(metas, reader.surfaces_at(buffer), self._settings.batch_size)
             if sample is not None:
-                slot.offer(sample)
+                slot.offer(sample, Calls(frozenset(self._sizes), self._values["in-flight"]))
         if metas and running and (feed.secondary or self.counter.wants(self._values["interval"])):
-            return feed.open(slot, metas, rows, reader.surfaces_at(buffer, lent=lent))
+            batch = feed.open(slot, metas, rows, reader.surfaces_at(buffer, lent=lent))
+            if batch.frames:
+                self._sizes.add(min(len(batch.frames), self._settings.batch_size or len(batch.frames)))
+            return batch
         self._stats.count_batch(len(metas), skipped=len(metas))
         return None
 

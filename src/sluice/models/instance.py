@@ -76,6 +76,9 @@ class LoadedModel(Protocol):
     def warm_up(self) -> None:
         """Run what makes the first call slow; called once, after ``load``."""
 
+    def rehearse(self, frames: list[Any], calls: Any) -> None:
+        """Prepare for such calls before taking another model's place; see ``sluice.models.swap.Calls``."""
+
     def close(self) -> None:
         """Give back what ``load`` took; called once, after the last call."""
 

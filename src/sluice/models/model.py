@@ -14,6 +14,7 @@ from sluice.models.frame import Frame
 from sluice.models.options import check_options, name_of
 from sluice.models.prompting import Prompted
 from sluice.models.results import check_results
+from sluice.models.swap import Calls
 from sluice.models.whole import check_text
 
 
@@ -26,6 +27,8 @@ class Model(Protocol):
         load(): reads weights; called once, before anything else.
         warm_up(): runs what makes the first call slow; called once, after `load`.
         close(): frees what `load` took; called once, after the last call.
+        rehearse(frames, calls): called once before it takes the place of a model that runs, to prepare for `Calls` as
+            that one had; the frames are some that ``infer`` was called with.
         begin(frames): begins what ``infer`` does and returns a `Begun`, or None where it cannot; so the next batch can
             be begun while a GPU, or other threads, work on this one.
 
@@ -140,6 +143,17 @@ class AdaptedModel(Prompted):
     def warm_up(self) -> None:
         """The model's own `warm_up`, if it has one."""
         self._forward("warm_up")
+
+    def rehearse(self, frames: list[Frame], calls: Calls) -> None:
+        """Prepare for such calls, before taking the place of a model that runs; nothing where the model cannot.
+
+        Args:
+            frames: some of the stream, which the model was called with once.
+            calls: those of the model that runs.
+        """
+        rehearse = getattr(self.target, "rehearse", None)
+        if rehearse is not None:
+            rehearse(frames, calls)
 
     def close(self) -> None:
         """The model's own `close`, if it has one."""

@@ -24,6 +24,7 @@ from sluice.models.letterbox import Letterbox
 from sluice.models.parallel import BegunParts, Workers
 from sluice.models.postprocess import to_detections
 from sluice.models.preprocess import Preprocessing, Preprocessor, Triple
+from sluice.models.swap import Calls
 from sluice.models.whole import Layer, RawOutputs, WholeFrame
 from sluice.runtimes import Network, calls_at_once, open_network
 
@@ -202,6 +203,11 @@ class NetworkModel:
             self._run(given.preprocessor.input)
         if self._gpu is not None:
             self._gpu.engine.prepare(self._prepared)
+
+    def rehearse(self, frames: list[Frame], calls: Calls) -> None:
+        """Make on the GPU what such calls need: a graph for each size, and memory for each batch in flight."""
+        if self._gpu is not None and self._gpu.takes(frames):
+            self._gpu.rehearse(frames, calls)
 
     def close(self) -> None:
         """Free the network."""

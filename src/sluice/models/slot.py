@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from sluice.contract.inflight import Route
 from sluice.errors import ModelError, format_trace
 from sluice.models.instance import STOP_GRACE, ModelDefinition, ModelInstance, Unfinished
-from sluice.models.swap import Sample, SwapReport, SwapRequest, SwapStatus, clear_frames, status_of, text_of
+from sluice.models.swap import Calls, Sample, SwapReport, SwapRequest, SwapStatus, clear_frames, status_of, text_of
 
 log = logging.getLogger("sluice.models")
 
@@ -33,6 +33,8 @@ NO_MODEL = "none"
 RETIRE_GRACE = 10.0
 
 Listener = Callable[[SwapReport], None]
+
+_NOT_CALLED = Calls()
 
 
 class _ModelLostError(ModelError):
@@ -49,7 +51,7 @@ class _Swap:
     def __init__(self, request: SwapRequest) -> None:
         self.request = request
         self.instance: ModelInstance | None = None
-        self.sample: Future[Sample] | None = None
+        self.sample: Future[tuple[Sample, Calls]] | None = None
         self.doing = "loading it"
         self.tried = False
 
@@ -105,12 +107,17 @@ class ModelSlot:
         swap = self._swap
         return swap is not None and swap.sample is not None and not swap.sample.done()
 
-    def offer(self, sample: Sample) -> None:
-        """Lend frames to the new model that waits for them; the slot releases them when it has been called."""
+    def offer(self, sample: Sample, calls: Calls = _NOT_CALLED) -> None:
+        """Lend frames to the new model that waits for them; the slot releases them when it has been called.
+
+        Args:
+            sample: the frames.
+            calls: what it will have to be ready for.
+        """
         with self._lock:
             future = self._swap.sample if self._swap is not None else None
             if future is not None and not future.done():
-                future.set_result(sample)
+                future.set_result((sample, calls))
                 return
         sample.release()
 
@@ -245,10 +252,11 @@ class ModelSlot:
             self._put_in_reach(swap, instance)
             instance.wait_loaded()
             swap.doing = "calling it with frames of the stream"
-            sample = self._next_sample(swap)
+            sample, calls = self._next_sample(swap)
             try:
                 swap.tried = True
                 instance.submit(lambda model: model.infer(list(sample.frames))).result()
+                instance.submit(lambda model: model.rehearse(list(sample.frames), calls)).result()
             finally:
                 sample.release()
         except BaseException as error:
@@ -266,8 +274,8 @@ class ModelSlot:
             instance.close(0)
             raise CancelledError
 
-    def _next_sample(self, swap: _Swap) -> Sample:
-        wanted: Future[Sample] = Future()
+    def _next_sample(self, swap: _Swap) -> tuple[Sample, Calls]:
+        wanted: Future[tuple[Sample, Calls]] = Future()
         with self._lock:
             if self._closed:
                 raise CancelledError

@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sluice.errors import ModelError, SluiceError
 from sluice.models.instance import ModelDefinition
@@ -31,6 +31,18 @@ class Sample(Protocol):
 
     def release(self) -> None:
         """End the loan; the frames' pixels may be used for something else."""
+
+
+class Calls(NamedTuple):
+    """How the model that runs is called, which another one has to be ready for.
+
+    Attributes:
+        sizes: how many frames its calls have had.
+        at_once: how many of them may be in progress.
+    """
+
+    sizes: frozenset[int] = frozenset()
+    at_once: int = 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -155,7 +155,7 @@ class Engine:
         Raises:
             SurfaceError: a surface that the kernel cannot read.
         """
-        size = self._size_for(len(surfaces))
+        size = self.padded(len(surfaces))
         with torch.inference_mode(), torch.cuda.device(self.device), torch.cuda.stream(self._stream):
             plan = self._plans.get(size) or self._make_plan(size)
             slot = self._free.pop() if self._free else self._make_slot()
@@ -169,23 +169,32 @@ class Engine:
             slot.done.record(self._stream)
         return InFlight(self, slot, size, boxes)
 
-    def _size_for(self, frames: int) -> int:
+    def padded(self, frames: int) -> int:
+        """How many frames a batch of 1 to `most` is padded to."""
         return self._batch or next(size for size in (*self._prepared, *SIZES) if size >= frames)
 
     def give_back(self, slot: _Slot) -> None:
         """Let the next batch use a slot."""
         self._free.append(slot)
 
+    def reserve(self, batches: int) -> None:
+        """Make now what so many batches in flight need, of the sizes that have run; none may be in flight."""
+        while len(self._free) < batches:
+            slot = self._make_slot()
+            for size, results in self._free[0].results.items() if self._free else ():
+                slot.results[size] = [torch.empty(r.shape, dtype=r.dtype, pin_memory=True) for r in results]
+            self._free.append(slot)
+
     def prepare(self, sizes: Sequence[int]) -> None:
         """Make what batches of these numbers of frames need, so that none of them, nor of fewer frames, waits."""
         self._prepared = sorted(min(size, self.most) for size in sizes)
         if self._ahead is not None and self._prepared:
             self._ahead(
-                [new_input(self.spec, size, self.device) for size in dict.fromkeys(map(self._size_for, self._prepared))]
+                [new_input(self.spec, size, self.device) for size in dict.fromkeys(map(self.padded, self._prepared))]
             )
         with torch.inference_mode(), torch.cuda.device(self.device), torch.cuda.stream(self._stream):
             for wanted in self._prepared:
-                size = self._size_for(wanted)
+                size = self.padded(wanted)
                 if size not in self._plans:
                     self._make_plan(size)
 
