@@ -1,7 +1,6 @@
 """Batches own their frames: who holds what, for how long, and what is refused."""
 
 import gc
-import threading
 
 import gi
 import numpy as np
@@ -14,6 +13,7 @@ from surface_samples import (
     add_video_meta,
     copy_of,
     frame_format,
+    let_die_on_other_threads,
     padded_frame,
     random_frame,
     raw_caps,
@@ -175,19 +175,7 @@ def test_batches_die_on_other_threads():
     frames, _ = frames_of(8)
     batches = [make_batch(frames, 8) for _ in range(200)]
     before = counters.live_batches()
-
-    def drop():
-        while batches:
-            try:
-                batches.pop()
-            except IndexError:
-                return
-
-    threads = [threading.Thread(target=drop) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    let_die_on_other_threads(batches)
     assert counters.live_batches() == before - 200
 
 

@@ -3,7 +3,6 @@
 import gc
 import subprocess
 import sys
-import threading
 
 import gi
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
-from surface_samples import ForeignBatch, frame_format, padded_frame, random_frame
+from surface_samples import ForeignBatch, frame_format, let_die_on_other_threads, padded_frame, random_frame
 
 from sluice.contract import counters, gstref
 from sluice.contract.batching import make_batch
@@ -175,19 +174,7 @@ def test_tensors_die_on_any_thread():
     surface, _ = surface_of("RGB")
     before = counters.live_tensors()
     hoard = [np.from_dlpack(surface.dlpack()) for _ in range(400)]
-
-    def drop():
-        while hoard:
-            try:
-                hoard.pop()
-            except IndexError:
-                return
-
-    threads = [threading.Thread(target=drop) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    let_die_on_other_threads(hoard)
     assert counters.live_tensors() == before
 
 

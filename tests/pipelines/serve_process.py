@@ -16,6 +16,19 @@ import httpx
 STARTING = 60.0
 
 
+def corner_model(name: str = "corner", side: int = 16) -> str:
+    """The text of a model's file: on each frame one object of that name, a square of so many pixels near the corner."""
+    return f"""
+from sluice import Detections
+
+class {name.capitalize()}:
+    labels = ["{name}"]
+
+    def infer(self, frames):
+        return [Detections(xyxy=[[4, 4, {4 + side}, {4 + side}]], scores=[0.9], class_ids=[0]) for _ in frames]
+"""
+
+
 class ServeProcess:
     """A service.
 

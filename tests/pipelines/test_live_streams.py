@@ -159,15 +159,15 @@ def test_nothing_is_left_of_streams_that_were_removed(tmp_path: Path) -> None:
 
         def kept() -> dict[str, int]:
             gc.collect()
-            demux = graph._splitter
+            demux = graph.endings._splitter
             return {
                 "elements": len(graph.pipeline.children),
                 "mux pads": len(graph.mux.sinkpads),
                 "mux streams": len(graph.mux._streams),
                 "demux pads": len(demux.srcpads),
                 "demux streams": len(demux._streams),
-                "branches": len(graph.branches),
-                "ends": len(graph.ends),
+                "branches": len(graph.endings.branches),
+                "ends": len(graph.endings.elements),
                 "counts": len(graph.collector.counts),
                 "tracked": len(graph.tracker._tracking.streams._active),
                 "objects": sum(not is_earlier(thing) for thing in streams_in_memory()),

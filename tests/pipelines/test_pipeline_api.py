@@ -378,22 +378,22 @@ def test_pictures_of_any_size_share_one_file(tmp_path: Path) -> None:
 def test_a_stream_whose_format_no_file_takes_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gi.repository import Gst
 
-    from sluice.app import graph
+    from sluice.app import endings
 
-    class Picky(graph.Mp4Branch):
+    class Picky(endings.Mp4Branch):
         """Takes no frame when it is the second one."""
 
         def __init__(self, name: str, path: Path) -> None:
             super().__init__(name, path)
             if name == "out_1":
-                refusing = graph.make_element("capsfilter", caps=Gst.Caps.from_string("video/x-raw, width=63"))
+                refusing = endings.make_element("capsfilter", caps=Gst.Caps.from_string("video/x-raw, width=63"))
                 self.bin.add(refusing)
                 entry = self.bin.get_static_pad("sink")
                 queue = entry.get_target()
                 entry.set_target(refusing.get_static_pad("sink"))
                 refusing.get_static_pad("src").link(queue)
 
-    monkeypatch.setattr(graph, "Mp4Branch", Picky)
+    monkeypatch.setattr(endings, "Mp4Branch", Picky)
     sources = ["test:ball?frames=30&size=64x48", "test:snow?frames=9&size=64x48"]
     first, second = sluice.Pipeline(sources, model=Box(), out=tmp_path).run().streams
     assert (first.frames_out, first.errors) == (30, [])

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from serve_process import ServeProcess, until
+from serve_process import ServeProcess, corner_model, until
 
 pytest.importorskip("selenium")
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService, Keys
@@ -41,15 +41,6 @@ directories: {media: [media], models: [models]}
 http: {port: 0}
 state: state.json
 """
-MODEL = """
-from sluice import Detections
-
-class Corner:
-    labels = ["corner"]
-
-    def infer(self, frames):
-        return [Detections(xyxy=[[10, 10, 60, 60]], scores=[0.9], class_ids=[0]) for _ in frames]
-"""
 
 
 WISE = """
@@ -64,7 +55,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
     folder = tmp_path_factory.mktemp("serve")
     (folder / "media").mkdir()
     (folder / "models").mkdir()
-    (folder / "models" / "corner.py").write_text(MODEL)
+    (folder / "models" / "corner.py").write_text(corner_model(side=50))
     (folder / "wise.py").write_text(WISE)
     (folder / "sluice.yaml").write_text(CONFIG)
     process = ServeProcess(folder / "sluice.yaml")

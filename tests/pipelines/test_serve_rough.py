@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serve_process import ServeProcess, until
+from serve_process import ServeProcess, corner_model, until
 
 from sluice.app.serve.loading import load
 from sluice.errors import ConfigurationError
@@ -26,22 +26,13 @@ model: {name: corner.py, offered: [corner.py, other.py]}
 http: {port: 0}
 state: state.json
 """
-MODEL = """
-from sluice import Detections
-
-class Corner:
-    labels = ["corner"]
-
-    def infer(self, frames):
-        return [Detections(xyxy=[[4, 4, 20, 20]], scores=[0.9], class_ids=[0]) for _ in frames]
-"""
 SOURCE = "test:snow?live=1&fps=2&size=64x48"
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    (tmp_path / "corner.py").write_text(MODEL)
-    (tmp_path / "other.py").write_text(MODEL.replace("Corner", "Other"))
+    (tmp_path / "corner.py").write_text(corner_model())
+    (tmp_path / "other.py").write_text(corner_model("other"))
     (tmp_path / "sluice.yaml").write_text(CONFIG)
     return tmp_path / "sluice.yaml"
 

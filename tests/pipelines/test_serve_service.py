@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from serve_process import ServeProcess, until
+from serve_process import ServeProcess, corner_model, until
 
 pytestmark = pytest.mark.timeout(240)
 CLIP = Path(__file__).parents[2] / "examples" / "data" / "pedestrians.mp4"
@@ -32,22 +32,13 @@ directories: {{media: [{media}], models: [.]}}
 http: {{port: 0}}
 state: state.json
 """
-MODEL = """
-from sluice import Detections
-
-class Corner:
-    labels = ["corner"]
-
-    def infer(self, frames):
-        return [Detections(xyxy=[[4, 4, 20, 20]], scores=[0.9], class_ids=[0]) for _ in frames]
-"""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "sluice.yaml").write_text(CONFIG.format(media=CLIP.parent))
-    (tmp_path / "corner.py").write_text(MODEL)
-    (tmp_path / "other.py").write_text(MODEL.replace("corner", "other").replace("Corner", "Other"))
+    (tmp_path / "corner.py").write_text(corner_model())
+    (tmp_path / "other.py").write_text(corner_model("other"))
     (tmp_path / "broken.py").write_text("import nothing_of_the_kind\n\ndef infer(frames): ...\n")
     return tmp_path
 
@@ -224,9 +215,8 @@ def test_fifty_clients_at_once_are_answered(service: ServeProcess) -> None:
 
 
 def test_a_pipeline_that_cannot_start_ends_the_service_with_the_reason(folder: Path) -> None:
-    (folder / "corner.py").write_text(
-        MODEL.replace("def infer", "def load(self):\n        raise RuntimeError('no weights')\n\n    def infer")
-    )
+    loading = "def load(self):\n        raise RuntimeError('no weights')\n\n    "
+    (folder / "corner.py").write_text(corner_model().replace("def infer", f"{loading}def infer"))
     (folder / "sluice.yaml").write_text("model: {name: corner.py}\nhttp: {port: 0}\n")
     command = [sys.executable, "-m", "sluice.app.cli", "serve", str(folder / "sluice.yaml")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)
@@ -247,7 +237,7 @@ def test_a_port_that_is_taken_is_named(folder: Path, environment: dict[str, str]
 def test_a_pipeline_that_fails_at_work_ends_the_service_with_status_one(
     folder: Path, environment: dict[str, str]
 ) -> None:
-    failing = MODEL.replace(
+    failing = corner_model().replace(
         "return [", "if frames[0].number > 20:\n            raise RuntimeError('out of luck')\n        return ["
     )
     (folder / "corner.py").write_text(failing)

@@ -17,8 +17,6 @@ import threading
 import time
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import gi
 
@@ -28,16 +26,17 @@ from gi.repository import Gst
 from sluice.app import handover
 from sluice.app.behind_tracker import BehindTracker
 from sluice.app.collector import Collector
+from sluice.app.endings import Endings
 from sluice.app.frame_memory import FrameMemory
 from sluice.app.frame_queue import FrameQueue
 from sluice.app.gst import add_chain, link_pads, make_element
 from sluice.app.memory import Trimmer
 from sluice.app.options import MOST_STREAMS_PER_BATCH, Options
-from sluice.app.outputs import Mp4Branch, check_distinct, output_paths
+from sluice.app.outputs import check_distinct
 from sluice.app.places import SOURCE, Place, find
 from sluice.app.source_bin import SourceBin, region_event
 from sluice.app.sources import Source
-from sluice.app.streams.branch import Branch, BranchFactory
+from sluice.app.streams.branch import BranchFactory
 from sluice.app.streams.stream import Stream
 from sluice.app.telling import StreamTexts
 from sluice.elements import events
@@ -56,10 +55,8 @@ class Graph:
 
     Attributes:
         pipeline: the ``Gst.Pipeline``.
-        tiled: whether all streams end in one picture.
         stopped: whether the run is being stopped before its streams have ended.
-        branches: what the streams end in, by their numbers; of the tiled picture by -1; empty without output.
-        ends: what posts EOS once all is written: the branches' bins, or one sink for nothing, and the message broker.
+        endings: what the streams end in.
         collector: what was seen behind the tracker, per stream.
         queue: frames for a program that iterates; None when nobody does.
         memory: whether decoded frames stay in GPU memory up to the model.
@@ -75,24 +72,15 @@ class Graph:
         """
         check_distinct(sources, options)
         self.options = options
-        self.tiled = False
         self.stopped = False
-        self.branches: dict[int, Branch] = {}
-        self.ends: list[Gst.Element] = []
         self.pipeline = Gst.Pipeline.new()
         self.pipeline.set_property("message-forward", True)  # each end's own EOS is then seen on the bus
         self._lent = handover.Lent()
-        self._splitter: Gst.Element | None = None
-        self._make_branch = branches
         self.memory = FrameMemory(options)
-        self._folder = Path()
-        self._only: Path | None = None
-        self._whole: Path | None = None
         self._sessions = 0
         self._trimmer = Trimmer()
         self._expected = len(sources)
         self._members: StreamTexts | None = None  # what messages tell of the streams
-        self._changing = threading.Lock()  # of `branches` and `ends`
         batch_size = options.batch_size or (
             MOST_STREAMS_PER_BATCH if options.service else min(len(sources), MOST_STREAMS_PER_BATCH)
         )
@@ -127,9 +115,9 @@ class Graph:
         self.queue = FrameQueue() if iterated else None
         self.collector = Collector(self.queue)
         self.collector.watch(observed)
-        self._finish(chain[-1], sources)
+        self.endings = Endings(self.pipeline, chain[-1], options, sources, branches)
         if options.messages is not None:
-            self.ends.append(chain[-1])
+            self.endings.elements.append(chain[-1])
 
     # Streams that come and go; all of this may wait, and is called by the stream's own worker once the pipeline plays
 
@@ -154,9 +142,7 @@ class Graph:
         stream.counts = self.collector.join(stream.number, stream.source.shown)
         if self.queue is not None:
             self.queue.join(stream.number, stream.gate, held_back=not stream.policy.freshest(stream.source.live))
-        if self._splitter is not None and not self.tiled:
-            stream.branch, stream.branch_pad = self._add_branch(stream.number, stream.source, stream.name)
-            stream.summary.output = None if stream.branch.path is None else str(stream.branch.path)
+        self.endings.join(stream)
 
     def _decoder_threads(self, stream: int) -> int:
         """How many threads the decoder of a stream uses: all of them together as many as there are cores.
@@ -264,35 +250,14 @@ class Graph:
             self._members.forget(stream.number)
         if self.queue is not None:
             self.queue.leave(stream.number)
-        branch, pad = stream.branch, stream.branch_pad
-        if branch is None:
-            return
-        with self._changing:
-            self.branches.pop(stream.number, None)
-            if branch.bin in self.ends:
-                self.ends.remove(branch.bin)
-        branch.end()
-        if pad is not None and self._splitter is not None:
-            pad.unlink(branch.bin.get_static_pad("sink"))
-            self._splitter.release_request_pad(pad)
-        branch.bin.set_locked_state(True)
-        branch.bin.set_state(Gst.State.NULL)
-        self.pipeline.remove(branch.bin)
-        branch.close()
-        stream.branch_pad = None
+        self.endings.leave(stream)
 
     # For the whole run
 
-    def end_branches(self) -> None:
-        """Finish the files with what has arrived there, and give up the frames still on their way; may wait."""
-        for branch in list(self.branches.values()):
-            branch.end()
-
     def place_of(self, message: Gst.Message, streams: Sequence[Stream]) -> Place | None:
         """Return what a message comes from, see `places.find`."""
-        whole = self.branches.get(-1)
-        splitter = None if self.tiled else self._splitter
-        return find(message, streams, pipeline=self.pipeline, splitter=splitter, whole=whole)
+        endings = self.endings
+        return find(message, streams, pipeline=self.pipeline, splitter=endings.demuxer, whole=endings.whole)
 
     def inferred_with_errors(self) -> int:
         """Frames that the model failed on and that were passed on without detections."""
@@ -325,8 +290,7 @@ class Graph:
                 session.bin.set_locked_state(True)
                 session.close()
         self.pipeline.set_state(Gst.State.NULL)
-        for branch in self.branches.values():
-            branch.close()
+        self.endings.close()
         self._lent.forget()
 
     def _note_damage(self, stream: Stream, session: SourceBin) -> None:
@@ -345,60 +309,6 @@ class Graph:
         for prop, value in self.options.infer_properties(name).items():
             infer.set_property(prop, value)
         return infer
-
-    def _finish(self, last: Gst.Element, sources: Sequence[Source]) -> None:
-        """Build what stands behind the last common element."""
-        options = self.options
-        if options.out is None and self._make_branch is None:
-            sink = make_element("fakesink", sync=False, enable_last_sample=False)
-            sink.set_property("async", False)
-            self.ends.append(sink)
-            self.pipeline.add(sink)
-            last.link(sink)
-            return
-        if options.out is not None:
-            self._choose_paths(Path(options.out).expanduser(), sources)
-        watch_batches = getattr(self._make_branch, "watch_batches", None)
-        if watch_batches is not None:  # outputs that may show all streams in one picture
-            watch_batches(last.get_static_pad("src"))
-        self.tiled = options.tile or self._whole is not None
-        self._splitter = make_element("sluicetiler" if self.tiled else "sluicedemux")
-        self.pipeline.add(self._splitter)
-        last.link(self._splitter)
-        if self.tiled:
-            self._add_branch(-1, None, "tiled")
-
-    def _choose_paths(self, out: Path, sources: Sequence[Source]) -> None:
-        """Choose where the videos are written: one file for all, one for the only stream, or one each in a folder."""
-        paths = output_paths(out, sources, self.options.tile)
-        is_file = out.suffix.lower() == ".mp4" and not out.is_dir()
-        alone = len(sources) == 1 and not self.options.service
-        if self.options.tile or (is_file and not alone):
-            self._whole = paths[0]
-        elif is_file:
-            self._only = paths[0]
-        else:
-            self._folder = out
-
-    def _add_branch(self, number: int, source: Source | None, name: str) -> tuple[Branch, Any]:
-        """Make a branch and let the frames of its stream flow into it."""
-        if self._make_branch is not None:
-            branch = self._make_branch(number, source, name)
-        elif number < 0:
-            assert self._whole is not None
-            branch = Mp4Branch("out_tiled", self._whole)
-        else:
-            branch = Mp4Branch(f"out_{number}", self._only or self._folder / f"{name}.mp4")
-        with self._changing:
-            self.branches[number] = branch
-            self.ends.append(branch.bin)
-        self.pipeline.add(branch.bin)
-        branch.bin.sync_state_with_parent()
-        splitter = self._splitter
-        assert splitter is not None
-        pad = splitter.get_static_pad("src") or splitter.request_pad_simple(f"src_{number}")
-        link_pads(pad, branch.bin.get_static_pad("sink"))
-        return branch, pad
 
 
 def _count_of(element: Gst.Element, name: str) -> int:

@@ -80,7 +80,7 @@ class Hearing:
             return True
         elif message.has_name("GstBinForwarded"):
             inner = message.get_structure().get_value("message")
-            if inner.type == Gst.MessageType.EOS and inner.src in self._graph.ends:
+            if inner.type == Gst.MessageType.EOS and inner.src in self._graph.endings.elements:
                 self.ended.add(inner.src)
                 self._tending.branch_ended(inner.src, self._roster.all())
         return False
@@ -103,7 +103,7 @@ class Hearing:
             return
         kind, stream = place
         if stream is None:
-            self.broken.add(self._graph.branches[-1].bin)
+            self.broken.add(self._graph.endings.branches[-1].bin)
             self.fatal = self.fatal or as_exception(message)
         elif kind == "source":
             if not (self._summary.stopped or stream.ending):

@@ -104,8 +104,8 @@ class Job:
         except BaseException:
             self._graph.close([])
             raise
-        if self._graph.tiled:
-            self._summary.outputs = [str(b.path) for b in self._graph.branches.values() if b.path is not None]
+        if self._graph.endings.tiled:
+            self._summary.outputs = [str(b.path) for b in self._graph.endings.branches.values() if b.path is not None]
 
     # For the caller's thread
 
@@ -183,8 +183,8 @@ class Job:
 
         def forget() -> None:
             self._roster.remove(stream)
-            self._hearing.ended &= set(self._graph.ends)
-            self._hearing.broken &= set(self._graph.ends)
+            self._hearing.ended &= set(self._graph.endings.elements)
+            self._hearing.broken &= set(self._graph.endings.elements)
             if self._options.service:
                 self._summary.streams.remove(stream.summary)
             if not self._options.service and not self._roster.all():
@@ -314,7 +314,7 @@ class Job:
             self._cut = True
             for stream in self._roster.all():
                 self._in_background(partial(self._graph.finish, stream))
-            self._in_background(self._graph.end_branches)
+            self._in_background(self._graph.endings.end)
         return now > self._stopped_at + _FINISHING
 
     def _end_all(self) -> None:
@@ -333,7 +333,7 @@ class Job:
         threading.Thread(target=work, name="sluice-end", daemon=True).start()
 
     def _ended(self) -> bool:
-        ends = self._graph.ends
+        ends = self._graph.endings.elements
         if self._options.service and not self._stop.is_set():
             return False
         return all(end in self._hearing.ended for end in ends)
@@ -352,7 +352,9 @@ class Job:
                 and self._hearing.fatal is None
             ):
                 summary.errors.append(f"{stream.source.shown}: it delivered no frame")
-        leave_out_broken(self._summary, self._graph.branches, streams, self._hearing.ended, self._hearing.broken)
+        leave_out_broken(
+            self._summary, self._graph.endings.branches, streams, self._hearing.ended, self._hearing.broken
+        )
         if self._hearing.fatal is not None:
             self._summary.errors.append(str(self._hearing.fatal))
         if self.queue is not None:

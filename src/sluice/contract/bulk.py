@@ -14,16 +14,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from sluice.contract._objects import OBJECT_ROW, Addresses, LabelRows, Objects
 from sluice.contract._rows import (
     FRAME_ROW,
-    OBJECT_ROW,
     SHORT,
-    Addresses,
-    LabelRows,
     Labels,
     LabelTable,
     ObjectRows,
-    Objects,
     checked_call,
     color_rows,
     frame_rows,

@@ -8,12 +8,10 @@ import ctypes
 import numpy as np
 import numpy.typing as npt
 
+from sluice.contract._objects import OBJECT_ROW, Addresses, Objects
 from sluice.contract._rows import (
     FRAME_INFO,
-    OBJECT_ROW,
     SHORT,
-    Addresses,
-    Objects,
     TrackedRows,
     checked_call,
     numbers,

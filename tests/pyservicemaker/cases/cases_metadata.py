@@ -11,23 +11,6 @@ from sluice.pyservicemaker import ApiError, Buffer, osd
 UNTRACKED = 0xFFFF_FFFF_FFFF_FFFF
 
 
-@pytest.fixture
-def batch(gst_buffer):
-    return Buffer(gst_buffer).batch_meta
-
-
-@pytest.fixture
-def frame(batch):
-    return next(iter(batch.frame_items))
-
-
-@pytest.fixture
-def item(batch, frame):
-    found = batch.acquire_object_meta()
-    frame.append(found)
-    return found
-
-
 def views(gst_buffer):
     return BatchMeta.of(gst_buffer).frames[0]
 

@@ -55,18 +55,6 @@ def batch(buffer):
     return buffer.batch_meta
 
 
-@pytest.fixture
-def frame(batch):
-    return next(iter(batch.frame_items))
-
-
-@pytest.fixture
-def item(batch, frame):
-    found = batch.acquire_object_meta()
-    frame.append(found)
-    return found
-
-
 def put(batch, owner, meta_type, address):
     """Put data on a batch, a frame or an object, as an element of NVIDIA's would."""
     meta = batch.acquire_user_meta()

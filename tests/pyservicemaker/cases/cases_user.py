@@ -14,23 +14,6 @@ from sluice.pyservicemaker import ApiError, Buffer, osd
 TYPE = 9000
 
 
-@pytest.fixture
-def batch(gst_buffer):
-    return Buffer(gst_buffer).batch_meta
-
-
-@pytest.fixture
-def frame(batch):
-    return next(iter(batch.frame_items))
-
-
-@pytest.fixture
-def item(batch, frame):
-    found = batch.acquire_object_meta()
-    frame.append(found)
-    return found
-
-
 @pytest.mark.parametrize("value", [{"a": [1, 2.5, None, True]}, [], "text", 0, {"ü": "日本"}])
 def test_json_goes_in_and_out(batch, item, value):
     meta = batch.acquire_user_meta()

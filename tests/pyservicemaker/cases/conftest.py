@@ -18,6 +18,7 @@ from sluice.contract.layout import POOLS
 from sluice.contract.metadata import BatchMeta
 from sluice.contract.provider import provider
 from sluice.elements import register_all
+from sluice.pyservicemaker import Buffer
 
 WHOLE = (
     Gst.BufferCopyFlags.FLAGS | Gst.BufferCopyFlags.TIMESTAMPS | Gst.BufferCopyFlags.META | Gst.BufferCopyFlags.MEMORY
@@ -42,6 +43,26 @@ def new_buffer() -> Gst.Buffer:
 def gst_buffer() -> Gst.Buffer:
     """A buffer with a batch of two frames of 1920x1080."""
     return new_buffer()
+
+
+@pytest.fixture
+def batch(gst_buffer):
+    """The metadata of that batch, by the names of NVIDIA's package."""
+    return Buffer(gst_buffer).batch_meta
+
+
+@pytest.fixture
+def frame(batch):
+    """The first frame of the batch."""
+    return next(iter(batch.frame_items))
+
+
+@pytest.fixture
+def item(batch, frame):
+    """An object that the first frame has."""
+    found = batch.acquire_object_meta()
+    frame.append(found)
+    return found
 
 
 @pytest.fixture
