@@ -143,7 +143,7 @@ def test_what_a_frame_brings_along_of_another_mux_is_not_believed(collector: Col
     first.set_capture("rtcp")
     put(first, 1_700_000_000_000)
     step = run(collector)
-    (part,) = split(gstref.address(step.batch), lambda _number: True)
+    (part,) = split(gstref.address(step.batch), lambda _number: True, lambda _number: None)
     step = None
     second = Collector()
     second.hold_clock(0)
