@@ -1,5 +1,8 @@
 """Detections into metadata: what is clipped, what is kept, which text and mask each object gets."""
 
+import os
+from pathlib import Path
+
 import gi
 import numpy as np
 import pytest
@@ -22,6 +25,11 @@ from sluice.models.detections import Detections
 from sluice.models.whole import Classification, Layer, RawOutputs, Segmentation, WholeFrame
 
 SIZE = (200, 100)
+
+
+def resident() -> int:
+    """Bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def found(*boxes: tuple[float, float, float, float], **more: object) -> Detections:
@@ -105,6 +113,23 @@ def test_masks_are_cut_to_their_boxes():
 def test_a_box_thinner_than_a_pixel_has_a_mask():
     masks = np.ones((1, 100, 200), bool)
     assert box_masks(masks, np.array([[199.5, 99.5, 0.2, 0.2]], np.float32))[0].shape == (1, 1)
+
+
+def test_ten_thousand_masks_are_freed_with_their_frames():
+    """Each is 100 kB, so that a tenth of them left behind would show."""
+    Gst.init(None)
+    masks = [np.ones((160, 160), np.float32)] * 10
+    boxes = [(0, 0, 200, 100)] * 10
+    held = []
+    for number in range(1000):
+        batch = BatchMeta.attach(Gst.Buffer.new(), 1)
+        bulk.fill_frames(batch, np.zeros(1, bulk.FRAME_ROW))
+        attach_detections(batch.frames[0], found(*boxes, box_masks=masks), [], 1, SIZE)
+        assert batch.frames[0].objects[0].mask.shape == (160, 160)
+        del batch
+        if number in (100, 999):
+            held.append(resident())
+    assert held[1] - held[0] < 50_000_000
 
 
 def test_objects_are_written_as_nvinfer_writes_them(frame):

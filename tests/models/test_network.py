@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 import time
+import tracemalloc
 import weakref
 from types import SimpleNamespace
 
@@ -133,6 +134,23 @@ def test_one_object_seen_as_two_classes(tmp_path, class_agnostic, left):
 
 def test_no_frames_no_results(tmp_path):
     assert open_model(brightness_detector(tmp_path / "m.onnx")).infer([]) == []
+
+
+def test_one_frame_each_of_400_sizes_leaves_nothing_behind(tmp_path):
+    """What is kept for a size (which rows are read, where the padding is) is bounded, however many sizes come."""
+    model = open_model(brightness_detector(tmp_path / "m.onnx", size=64))
+    sizes = [(64 + 3 * i, 48 + 5 * (i % 90)) for i in range(400)]
+    held = []
+    tracemalloc.start()
+    try:
+        for i, size in enumerate(sizes):
+            model.infer([frame_of(noise("I420", *size)), frame_of(noise("NV12", *size))])
+            if i in (199, 399):
+                gc.collect()
+                held.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert held[1] - held[0] < 200_000, "as much as 200 sizes more would keep"
 
 
 def test_boxes_come_back_in_pixels_of_the_frame(tmp_path):

@@ -1,5 +1,7 @@
 """sluiceinfer whose stream changes its caps again and again, and that starts and stops many times."""
 
+import gc
+
 import gi
 
 gi.require_version("Gst", "1.0")
@@ -9,6 +11,7 @@ from hash_model import __file__ as MODEL
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.contract.structures import required_structure
 from sluice.elements import register
+from sluice.models.detections import Detections
 
 FRAMES = 80
 FORMATS = ("RGB", "NV12", "GRAY8", "I420")
@@ -52,6 +55,50 @@ def test_each_frame_is_inferred_in_the_format_it_came_in_when_caps_change_every_
     assert [(number, done) for number, done, _ in left] == [(number, True) for number in range(FRAMES)]
     assert [size for *_, size in left] == announced
     assert len(set(announced)) > 4
+
+
+class Collecting:
+    """Looks for garbage on every call."""
+
+    labels = ("thing",)
+
+    def infer(self, frames):
+        gc.collect()
+        return [Detections([[4, 4, 40, 30]], [0.9], [0]) for _ in frames]
+
+
+def test_what_runs_is_held_by_whoever_runs_it_not_by_chance():
+    """Callbacks and structures that C code calls and reads are there though all garbage is taken away each frame."""
+    for name in ("sluicemux", "sluiceinfer", "sluicetracker", "sluiceosd", "sluicemsgconv", "sluicedemux"):
+        register(name)
+    ends = " ".join(f"d.src_{i} ! queue ! fakesink name=end{i}" for i in range(4))
+    sources = " ".join(
+        f"videotestsrc num-buffers=25 ! video/x-raw,format=I420,width=64,height=48 ! m.sink_{i}" for i in range(4)
+    )
+    pipeline = Gst.parse_launch(
+        f"sluicemux name=m batch-size=4 ! sluiceinfer model={__name__}:Collecting in-flight=3 ! sluicetracker ! "
+        f"sluiceosd ! sluicemsgconv ! sluicedemux name=d {ends} {sources}"
+    )
+    left = [0] * 4
+
+    def look(_pad: Gst.Pad, info: Gst.PadProbeInfo, stream: int) -> Gst.PadProbeReturn:
+        gc.collect()
+        with Lease() as lease:
+            left[stream] += BatchMeta.of(info.get_buffer(), lease).frames[0].infer_done
+        return Gst.PadProbeReturn.OK
+
+    for stream in range(4):
+        pad = pipeline.get_by_name(f"end{stream}").get_static_pad("sink")
+        pad.add_probe(Gst.PadProbeType.BUFFER, look, stream)
+    pipeline.set_state(Gst.State.PLAYING)
+    try:
+        kinds = Gst.MessageType.EOS | Gst.MessageType.ERROR
+        ended = pipeline.get_bus().timed_pop_filtered(100 * Gst.SECOND, kinds)
+        assert ended is not None
+        assert ended.type == Gst.MessageType.EOS
+    finally:
+        pipeline.set_state(Gst.State.NULL)
+    assert left == [25] * 4
 
 
 def test_fifty_starts_and_stops_leave_it_working():
