@@ -56,7 +56,7 @@ $(STAMP): scripts/setup pyproject.toml setup.py constraints.txt $(wildcard src/s
 	@scripts/setup $(VENV)
 	@touch $(STAMP)
 
-# The brokers that the tests start for themselves, which the main job does not need.
+# The servers that the tests start for themselves, which the main job does not need.
 $(VENV)/.test-complete: $(STAMP)
 	@scripts/setup $(VENV) test
 	@touch $@

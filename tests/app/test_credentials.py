@@ -26,6 +26,7 @@ from sluice.app.sources import parse_source, parse_sources
         "no host rtsp://user:se@sa/me@host: gone",
         "rtsp://sesame@host",
         "http://host/v.mp4?token=sesame&x=1",
+        "srt://host:9000?mode=caller&passphrase=sesame",
         "could not open 'rtsp://a:sesame@host/x' and rtsp://b:sesame@host/y.",
     ],
 )

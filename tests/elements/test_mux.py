@@ -116,3 +116,57 @@ def test_allocation_takes_strides_and_says_how_many_buffers_are_held() -> None:
     assert apis == ["GstVideoMetaAPI"]
     assert query.parse_nth_allocation_pool(0)[1] == 64 * 48 * 3 // 2
     assert query.parse_nth_allocation_pool(0)[2] == 3  # two that wait, one in a batch
+
+
+def warning_within(element: Gst.Element, seconds: float) -> str | None:
+    """The first warning of an element that plays alone."""
+    pipeline, sink = Gst.Pipeline(), Gst.ElementFactory.make("fakesink")
+    pipeline.add(element)
+    pipeline.add(sink)
+    element.link(sink)
+    pipeline.set_state(Gst.State.PLAYING)
+    message = pipeline.get_bus().timed_pop_filtered(int(seconds * Gst.SECOND), Gst.MessageType.WARNING)
+    pipeline.set_state(Gst.State.NULL)
+    return None if message is None else str(message.parse_warning()[0].message)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluice.elements.mux_unlinked.PATIENCE", 0.2)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_mux_without_streams_says_so() -> None:
+    said = warning_within(mux(batch_size=1), 10)
+    assert said is not None
+    assert "has no stream" in said
+    assert "sink_%u" in said
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_mux_whose_streams_were_all_removed_before_the_start_says_so() -> None:
+    element = mux(batch_size=1)
+    element.release_request_pad(element.request_pad_simple("sink_0"))
+    assert "has no stream" in (warning_within(element, 10) or "")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_mux_with_a_stream_or_for_streams_that_come_later_says_nothing() -> None:
+    linked = mux(batch_size=1)
+    linked.request_pad_simple("sink_0")
+    assert warning_within(linked, 1) is None
+    assert warning_within(mux(batch_size=1, drop_pipeline_eos=True), 1) is None
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_stream_that_comes_in_time_is_waited_for() -> None:
+    element = mux(batch_size=1)
+    pipeline, sink = Gst.Pipeline(), Gst.ElementFactory.make("fakesink")
+    pipeline.add(element)
+    pipeline.add(sink)
+    element.link(sink)
+    pipeline.set_state(Gst.State.PLAYING)
+    element.request_pad_simple("sink_0")
+    said = pipeline.get_bus().timed_pop_filtered(Gst.SECOND, Gst.MessageType.WARNING)
+    pipeline.set_state(Gst.State.NULL)
+    assert said is None

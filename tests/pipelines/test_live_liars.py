@@ -115,8 +115,8 @@ def test_a_server_that_speaks_no_rtsp_is_a_fault_with_a_name(
         begun = time.monotonic()
         service.remove("liar")
         assert time.monotonic() - begun < PATIENCE  # five seconds, on a machine that is not busy
-    # rtspsrc cannot be closed while it reads a header that never ends; it is once the other side has gone.
-    until(lambda: happened(service, "stream-removed", "liar"), "it is gone")
+        # While the other side still lies: a header that never ends is cut off.
+        until(lambda: happened(service, "stream-removed", "liar"), "it is gone")
 
 
 def http(answer: Callable[[socket.socket, str], None]) -> Callable[[socket.socket], None]:

@@ -356,3 +356,4 @@ def test_none_and_thirty_streams(chrome: Chrome, tmp_path: Path, streams: int) -
     finally:
         assert process.stop() == 0, process.output
     assert "Traceback" not in process.output
+    assert ("there are no streams yet" in process.output) is (streams == 0)

@@ -23,13 +23,14 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
-from sluice.app import handover
+from sluice.app import handover, stuck
 from sluice.app.behind_tracker import BehindTracker
 from sluice.app.collector import Collector
 from sluice.app.endings import Endings
 from sluice.app.frame_memory import FrameMemory
 from sluice.app.frame_queue import FrameQueue
 from sluice.app.gst import add_chain, link_pads, make_element
+from sluice.app.latency import ask_once
 from sluice.app.memory import Trimmer
 from sluice.app.options import MOST_STREAMS_PER_BATCH, Options
 from sluice.app.outputs import check_distinct
@@ -116,6 +117,7 @@ class Graph:
         self.collector = Collector(self.queue)
         self.collector.watch(observed)
         self.endings = Endings(self.pipeline, chain[-1], options, sources, branches)
+        ask_once(self.pipeline, chain[-1].get_static_pad("src"))
         if options.messages is not None:
             self.endings.elements.append(chain[-1])
 
@@ -211,7 +213,8 @@ class Graph:
         if (peer := outside.get_peer()) is not None:
             outside.unlink(peer)
         session.bin.set_locked_state(True)
-        session.bin.set_state(Gst.State.NULL)
+        with stuck.bounded(stream.source):
+            session.bin.set_state(Gst.State.NULL)
         session.close()
         self.pipeline.remove(session.bin)
         self._trimmer.trim()

@@ -228,6 +228,14 @@ class Job:
         """What each stream is doing."""
         return self._tending.statuses(self._roster.all())
 
+    def stream(self, name: str) -> StreamStatus:
+        """What one stream is doing.
+
+        Raises:
+            UnknownStream: there is none of that name.
+        """
+        return self._tending.status(self._roster.get(name))
+
     @property
     def summary(self) -> Summary:
         """The summary; a snapshot until the run is over."""

@@ -358,6 +358,14 @@ class Pipeline:
         """What each stream is doing; empty before the start."""
         return [] if self._job is None else self._job.streams
 
+    def stream(self, name: str) -> StreamStatus:
+        """What one stream is doing: quicker than to look for it among all.
+
+        Raises:
+            ConfigurationError: there is none of that name, or the pipeline was not started yet.
+        """
+        return self._running().stream(name)
+
     @property
     def events(self) -> EventLog:
         """What has happened so far; may be subscribed to before the start."""

@@ -102,6 +102,9 @@ def set_up(element: Gst.Element, policy: StreamPolicy) -> None:
         _set_up_rtsp(element, policy)
     elif name == "souphttpsrc":
         element.set_property("timeout", max(1, round(policy.connect_seconds)))
+    elif name == "srtsrc":
+        if element.find_property("auto-reconnect") is not None:  # it would try again for ever, and never say why
+            element.set_property("auto-reconnect", False)
     elif name == "udpsrc":
         element.set_property("timeout", round(policy.stall_seconds * Gst.SECOND))
 

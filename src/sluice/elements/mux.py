@@ -18,6 +18,7 @@ from sluice.elements import events, mux_input, queries
 from sluice.elements.base import SourceTaskElement, guarded, post_error
 from sluice.elements.mux_input import Input
 from sluice.elements.mux_properties import DEFAULTS, GPROPERTIES
+from sluice.elements.mux_unlinked import UnlinkedWatch
 from sluice.errors import ConfigurationError, ContractError
 
 _RAW = "video/x-raw; video/x-raw(memory:CUDAMemory); video/x-raw(memory:NVMM), format=(string){ NV12, RGBA, I420, RGB }"
@@ -56,6 +57,7 @@ class SluiceMux(SourceTaskElement):
         self._pipeline_eos = False
         self._upstream_latency = 0
         self._released_discarded = 0
+        self._unlinked = UnlinkedWatch()
 
     # Properties
 
@@ -147,8 +149,11 @@ class SluiceMux(SourceTaskElement):
             entry.reset()
         self._form.reset()
         self._collector.start()
+        if not self._inputs and not self._values["drop-pipeline-eos"]:
+            self._unlinked.begin(self)
 
     def deactivate(self) -> None:
+        self._unlinked.end()
         self._collector.stop()
         self._forget_removed()
 
@@ -176,6 +181,7 @@ class SluiceMux(SourceTaskElement):
         entry.stream.bind(pad)
         self._take_frames(entry)
         self._inputs[pad] = self._streams[entry.stream.address] = entry
+        self._unlinked.end()
         if self.srcpad.is_active():
             pad.set_active(True)
         self.add_pad(pad)

@@ -1,5 +1,6 @@
 """One sink pad of ``sluicemux``: what its caps say of the frames, and the queries it answers."""
 
+import functools
 from typing import Any
 
 import gi
@@ -89,20 +90,26 @@ def answer_caps(pad: Gst.Pad, query: Gst.Query) -> bool:
     Asked without, as linking does, or with nothing but formats that cannot be batched: every raw format. So an element
     that can make no other is linked, and refused in words when its caps arrive, not by a bare "not-negotiated".
     """
-    from sluice.contract.batching import raw_caps_template
-
     template = pad.get_pad_template_caps()
     wanted = query.parse_caps()
     if wanted is None:
         query.set_caps_result(template)
         return True
+    chosen = wanted.intersect_full(_batchable(template), Gst.CapsIntersectMode.FIRST)
+    query.set_caps_result(wanted.intersect(template) if chosen.is_empty() else chosen)
+    return True
+
+
+@functools.cache
+def _batchable(template: Gst.Caps) -> Gst.Caps:
+    """Return what of a pad template's caps can be batched."""
+    from sluice.contract.batching import raw_caps_template
+
     taken = raw_caps_template()
     for index in range(template.get_size()):
         if template.get_features(index).contains("memory:NVMM"):
             taken.append(template.copy_nth(index))
-    chosen = wanted.intersect_full(taken, Gst.CapsIntersectMode.FIRST)
-    query.set_caps_result(wanted.intersect(template) if chosen.is_empty() else chosen)
-    return True
+    return taken
 
 
 def answer_allocation(query: Gst.Query, buffers: int) -> bool:

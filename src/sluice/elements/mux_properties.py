@@ -98,7 +98,7 @@ GPROPERTIES: dict[str, tuple[Any, ...]] = {
     "drop-pipeline-eos": (
         GObject.TYPE_BOOLEAN,
         "Drop pipeline EOS",
-        "Send no end of stream when all streams have ended, as streams may be added later",
+        "Streams may be added later: send no end of stream when all have ended, and do not warn while there is none",
         *(False, _PLAYING),
     ),
     "live-source": (

@@ -41,6 +41,12 @@ class FakeEngine:
             self.release.wait(60)
         return [dataclasses.replace(s, frames_in=s.frames_in + 1) for s in list(self._statuses.values())]
 
+    def stream(self, name: str) -> StreamStatus:
+        found = {stream.name: stream for stream in self.streams}
+        if name not in found:
+            raise ConfigurationError(f"there is no stream {name!r}; there are: {', '.join(found) or 'none'}")
+        return found[name]
+
     def add(self, source: str | Path, *, name: str | None = None, policy: StreamPolicy | None = None) -> str:
         assert name is not None
         if name in self._statuses:

@@ -35,10 +35,10 @@ def test_streams_are_listed_added_changed_restarted_and_removed(site: Site) -> N
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "said"),
     [
-        ("GET", "/api/streams/nobody", None, 404, "there is no stream 'nobody'; there are lobby"),
-        ("DELETE", "/api/streams/nobody", None, 404, "there are lobby"),
-        ("POST", "/api/streams/nobody/restart", None, 404, "there are lobby"),
-        ("PATCH", "/api/streams/nobody", {"policy": {}}, 404, "there are lobby"),
+        ("GET", "/api/streams/nobody", None, 404, "there is no stream 'nobody'; there are: lobby"),
+        ("DELETE", "/api/streams/nobody", None, 404, "there are: lobby"),
+        ("POST", "/api/streams/nobody/restart", None, 404, "there are: lobby"),
+        ("PATCH", "/api/streams/nobody", {"policy": {}}, 404, "there are: lobby"),
         ("POST", "/api/streams", {"source": "test:ball", "name": "lobby"}, 409, "choose another name"),
         ("POST", "/api/streams", {"source": "wrong://x", "name": "a"}, 422, "unknown scheme"),
         ("POST", "/api/streams", {"source": "test:ball", "name": "a b"}, 422, "name: "),
@@ -46,8 +46,8 @@ def test_streams_are_listed_added_changed_restarted_and_removed(site: Site) -> N
         ("POST", "/api/streams", {"source": "test:ball", "name": "a", "policy": {"fps": -1}}, 422, "fps is -1"),
         ("PATCH", "/api/streams/lobby", {"policy": {"fsp": 1}}, 422, "the nearest that is right is 'fps'"),
         ("PATCH", "/api/streams/lobby", {"policy": {"delivery": "fresh"}}, 422, "the nearest is 'freshest'"),
-        ("GET", "/api/streams/nobody/snapshot.jpg", None, 404, "there are lobby"),
-        ("GET", "/api/streams/nobody/live.mjpeg", None, 404, "there are lobby"),
+        ("GET", "/api/streams/nobody/snapshot.jpg", None, 404, "there are: lobby"),
+        ("GET", "/api/streams/nobody/live.mjpeg", None, 404, "there are: lobby"),
         ("GET", "/api/nothing", None, 404, "Not Found"),
         ("PUT", "/api/streams", None, 405, "Method Not Allowed"),
         ("GET", "/api/events?since=-1", None, 422, "since: "),
@@ -279,7 +279,7 @@ def test_a_language_model_is_asked_about_a_stream(start_site: StartSite) -> None
         assert client.post("/api/streams/lobby/ask", json={}).status_code == 202
         assert site.engine.questions == [("lobby", "Who is there? {objects}"), ("lobby", None)]
         for name, body, status, said in (
-            ("nobody", {}, 404, "there are lobby"),
+            ("nobody", {}, 404, "there are: lobby"),
             ("lobby", {"prompt": "{who}"}, 422, "unknown placeholder {who}"),
             ("lobby", {"prompt": ""}, 422, "prompt"),
             ("lobby", {"promt": "x"}, 422, "right is 'prompt'"),

@@ -31,6 +31,9 @@ RESOURCE, STREAM, CORE = "gst-resource-error-quark", "gst-stream-error-quark", "
         (STREAM, Gst.StreamError.DEMUX, "This file is invalid and cannot be played.", "corrupt"),
         (STREAM, Gst.StreamError.FAILED, "Internal data stream error.", "lost"),
         (CORE, Gst.CoreError.MISSING_PLUGIN, 'No URI handler implemented for "srt".', "unsupported"),
+        (RESOURCE, Gst.ResourceError.READ, "Failed to authenticate: Incorrect passphrase (10)", "unauthorized"),
+        (RESOURCE, Gst.ResourceError.READ, "Error on SRT socket: Connection timeout (16)", "refused"),
+        (RESOURCE, Gst.ResourceError.READ, "Error on SRT socket: Unknown or erroneous (0)", "lost"),
         ("other", 1, "there is no video stream in it", "unsupported"),
         # An address is no reason, whatever its host and path are called.
         (RESOURCE, Gst.ResourceError.READ, "rtsp://forbidden/404/unauthorized: read error", "lost"),

@@ -17,6 +17,9 @@ class Engine(Protocol):
     def streams(self) -> Sequence[StreamStatus]:
         """All streams that were not removed."""
 
+    def stream(self, name: str) -> StreamStatus:
+        """One stream; a ConfigurationError where there is none of that name."""
+
     @property
     def events(self) -> EventLog:
         """What happened."""

@@ -130,6 +130,10 @@ class _Running:
         ends.callback(service.end)
         self._context.service = service
         service.begin()
+        if not service.streams():
+            _log.warning(
+                "there are no streams yet: add some on the page, by POST /api/streams or by sluice streams add"
+            )
 
     def _watch(self, wait: Callable[[], object]) -> None:
         """Note how the pipeline ended."""

@@ -116,12 +116,17 @@ class Service:
         Raises:
             UnknownStreamError: there is none of that name.
         """
-        streams = self.streams()
-        for stream in streams:
-            if stream.name == name:
-                return stream
-        names = ", ".join(stream.name for stream in streams[:20]) or "none"
-        raise UnknownStreamError(f"there is no stream {name!r}; there are {names}")
+        try:
+            return self.engine.stream(name)
+        except ConfigurationError as error:
+            raise UnknownStreamError(str(error)) from None
+
+    def _has(self, name: str) -> bool:
+        try:
+            self.stream(name)
+        except UnknownStreamError:
+            return False
+        return True
 
     def check_pictures(self, name: str) -> None:
         """Raise UnknownStreamError unless there are pictures of a stream, or of all under this name."""
@@ -143,7 +148,7 @@ class Service:
         """
         self._check_ready()
         check_allowed(source, self.loaded.config.http.references)
-        if any(stream.name == name for stream in self.engine.streams):
+        if self._has(name):
             raise TakenNameError(f"there is a stream {name!r} already; choose another name or remove it first")
         entry = StreamEntry(source=source, name=name, policy=policy)
         opened = check_source(self.loaded.secrets.text(source), self._directories("media"))
@@ -167,7 +172,7 @@ class Service:
                 removed=sorted({*self._state.removed, name} & configured),
                 policies={key: policy for key, policy in self._state.policies.items() if key != name},
             )
-        if any(stream.name == name for stream in self.engine.streams):
+        if self._has(name):
             self.engine.remove(name)
 
     def restart(self, name: str) -> None:

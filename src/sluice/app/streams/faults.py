@@ -20,7 +20,10 @@ _CORE = Gst.CoreError.quark()
 # What elements say in words only, in the text or behind it, by the first that is found. Elements give the same code to
 # a wrong password as to a closed port, and none at all to a name that cannot be resolved.
 _WORDS: tuple[tuple[str, StreamState], ...] = (
-    (r"unauthori[sz]ed|\b401\b|\b403\b|forbidden|authentication|not authorized", StreamState.UNAUTHORIZED),
+    (
+        r"unauthori[sz]ed|\b401\b|\b403\b|forbidden|authenticat|not authorized|passphrase",
+        StreamState.UNAUTHORIZED,
+    ),
     (
         r"error resolving|name or service not known|temporary failure in name resolution|could not resolve"
         r"|no address associated|cannot resolve|unknown host|hostname cannot",
@@ -29,7 +32,7 @@ _WORDS: tuple[tuple[str, StreamState], ...] = (
     (r"not found|\b404\b|no such file|\b410\b", StreamState.NOT_FOUND),
     (
         r"connection refused|no route to host|network is unreachable|failed to connect|could not connect"
-        r"|cannot connect|host is unreachable|socket i/o timed out|connection timed out",
+        r"|cannot connect|host is unreachable|socket i/o timed out|connection timed out|connection timeout",
         StreamState.REFUSED,
     ),
     (
