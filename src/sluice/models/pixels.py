@@ -9,6 +9,7 @@ limited-range luma is (Y-16)/219 and chroma (C-128)/224, full-range luma Y/255 a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -129,7 +130,28 @@ def yuv_planes(surface: Surface, layout: PixelLayout) -> tuple[Image, tuple[Imag
     return luma, (cv2.extractChannel(first, 1).reshape(first.shape[0], -1, 2),)
 
 
-def yuv_to_packed(surface: Surface, layout: PixelLayout, order: str, parts: Sequence[Rows]) -> Image:
+class Scratch:
+    """Pixels that are written anew for each frame, in memory that is kept from one to the next.
+
+    Blocks of a megabyte and more come from the system each time (`sluice.app.allocation`), which clears them first: for
+    the rows of a 1080p frame that takes longer than to convert them. Not for use by two threads at once.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: dict[str, npt.NDArray[np.uint8]] = {}
+
+    def array(self, name: str, shape: tuple[int, ...]) -> Image:
+        """uint8 of a shape that holds anything; what was given under the name before is no longer to be read."""
+        size = math.prod(shape)
+        block = self._blocks.get(name)
+        if block is None or block.size < size:
+            self._blocks[name] = block = np.empty(size, np.uint8)
+        return block[:size].reshape(shape)
+
+
+def yuv_to_packed(
+    surface: Surface, layout: PixelLayout, order: str, parts: Sequence[Rows], scratch: Scratch | None = None
+) -> Image:
     """A YUV surface as uint8 [height,width,3] of which only some rows are written; the others hold anything.
 
     Args:
@@ -137,45 +159,50 @@ def yuv_to_packed(surface: Surface, layout: PixelLayout, order: str, parts: Sequ
         layout: its layout.
         order: "RGB" or "BGR".
         parts: the rows to write; a slice costs less than their numbers.
+        scratch: where the result lies; None: in memory of its own.
     """
     luma, chroma = yuv_planes(surface, layout)
     repeat = 1 if layout.name == "YUY2" else 2
     numbers = np.arange(surface.height)
-    result = np.empty((surface.height, surface.width, 3), np.uint8)
+    made = Scratch() if scratch is None else scratch
+    result = made.array("frame", (surface.height, surface.width, 3))
     for rows in parts:
         samples = [plane[np.minimum(numbers[rows] // repeat, len(plane) - 1)] for plane in chroma]
         if isinstance(rows, slice):
-            _convert(luma[rows], samples, layout, order, result[rows])
+            _convert(luma[rows], samples, layout, order, result[rows], made)
         else:
-            result[rows] = _convert(luma[rows], samples, layout, order, None)
+            converted = made.array("rows", (len(rows), surface.width, 3))
+            _convert(luma[rows], samples, layout, order, converted, made)
+            result[rows] = converted
     return result
 
 
-def _convert(luma: Image, chroma: Sequence[Image], layout: PixelLayout, order: str, target: Image | None) -> Image:
-    """Rows of luma [n,w], each with a row of chroma of its own, as uint8 [n,w,3]; in `target` if there is one.
+def _convert(
+    luma: Image, chroma: Sequence[Image], layout: PixelLayout, order: str, target: Image, scratch: Scratch
+) -> None:
+    """Write rows of luma [n,w], each with a row of chroma of its own, into a target uint8 [n,w,3].
 
     OpenCV cuts luma below 16 off before it adds chroma, which the formula does not.
     """
-    width = luma.shape[1]
-    image: Image
+    lines, width = luma.shape
     if layout.matrix is Matrix.BT601 and not layout.full_range:
         # With chroma for every row it is YUY2; of all of OpenCV's layouts the arithmetic is the same.
         pairs = _columns(cv2.merge(chroma) if len(chroma) == 2 else chroma[0], (width + 1) // 2)
-        yuyv = cv2.merge((_columns(luma, width + width % 2), pairs.reshape(len(luma), -1)))
+        yuyv = scratch.array("yuyv", (lines, width + width % 2, 2))
+        cv2.merge((_columns(luma, width + width % 2), pairs.reshape(lines, -1)), dst=yuyv)
         code = cv2.COLOR_YUV2RGB_YUY2 if order == "RGB" else cv2.COLOR_YUV2BGR_YUY2
         if width % 2 == 0:
-            image = cv2.cvtColor(yuyv, code, dst=target)
-            return image
-        image = cv2.cvtColor(yuyv, code)[:, :width]
-        if target is not None:
-            target[...] = image
-        return image
+            cv2.cvtColor(yuyv, code, dst=target)
+        else:
+            target[...] = cv2.cvtColor(yuyv, code)[:, :width]
+        return
     u, v = chroma if len(chroma) == 2 else cv2.split(chroma[0])
     # Merging a plane with itself repeats every column.
     u, v = (_columns(cv2.merge((plane, plane)).reshape(len(plane), -1), width) for plane in (u, v))
     matrix = yuv_to_rgb_matrix(layout.matrix, layout.full_range, order)
-    image = cv2.transform(cv2.merge((luma, u, v)), matrix, dst=target)
-    return image
+    yuv = scratch.array("yuv", (lines, width, 3))
+    cv2.merge((luma, u, v), dst=yuv)
+    cv2.transform(yuv, matrix, dst=target)
 
 
 def _columns(plane: Image, columns: int) -> Image:

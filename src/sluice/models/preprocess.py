@@ -22,6 +22,7 @@ from sluice.models.pixels import (
     YUV,
     Image,
     Rows,
+    Scratch,
     layout_of,
     packed_to_packed,
     yuv_planes,
@@ -114,6 +115,7 @@ class Preprocessor:
         self.input: npt.NDArray[Any] = np.zeros(spec.shape(batch), spec.dtype)
         self._geometry: list[Letterbox | None] = [None] * batch
         self._factor = np.array([spec.scale / s for s in spec.std], np.float32)
+        self._scratch = Scratch()
         self._offset = np.array([-m / s for m, s in zip(spec.mean, spec.std, strict=True)], np.float32)
 
     def write(self, slot: int, surface: Surface) -> Letterbox:
@@ -131,7 +133,7 @@ class Preprocessor:
             channels_last[...] = spec.pad * self._factor + self._offset
             self._geometry[slot] = box
         inside = channels_last[max(0, box.top) : box.top + box.height, max(0, box.left) : box.left + box.width]
-        pixels = shrink(surface, (box.width, box.height), spec.order, INTERPOLATION[spec.interpolation])
+        pixels = shrink(surface, (box.width, box.height), spec.order, INTERPOLATION[spec.interpolation], self._scratch)
         lines, columns = max(0, -box.top), max(0, -box.left)
         self._normalise(pixels[lines : lines + len(inside), columns : columns + inside.shape[1]], inside)
         return box
@@ -149,11 +151,18 @@ class Preprocessor:
                 view += self._offset[channel]
 
 
-def shrink(surface: Surface, size: tuple[int, int], order: str, interpolation: int = cv2.INTER_LINEAR) -> Image:
+def shrink(
+    surface: Surface,
+    size: tuple[int, int],
+    order: str,
+    interpolation: int = cv2.INTER_LINEAR,
+    scratch: Scratch | None = None,
+) -> Image:
     """A surface as uint8 [height,width,3] in `order` ("RGB" or "BGR") and of another size (width, height).
 
     What converting the whole frame (`to_packed`) and resizing it gives, to the bit. Only with `ANTIALIAS`, which costs
-    by the pixel, are the planes resized first, which is apart from that by roundings.
+    by the pixel, are the planes resized first, which is apart from that by roundings. With `scratch` it may lie there,
+    good until that is used again.
     """
     layout = layout_of(surface)
     width, height = surface.width, surface.height
@@ -165,7 +174,7 @@ def shrink(surface: Surface, size: tuple[int, int], order: str, interpolation: i
         return packed_to_packed(_resize(surface.host_plane(0), size, interpolation), layout, order)
     if interpolation != ANTIALIAS:
         rows = _rows_read(height, size[1], interpolation)
-        return _resize(yuv_to_packed(surface, layout, order, rows), size, interpolation)
+        return _resize(yuv_to_packed(surface, layout, order, rows, scratch), size, interpolation)
     luma, chroma = yuv_planes(surface, layout)
     yuv = cv2.merge([_resize(plane, size, ANTIALIAS) for plane in (luma, *chroma)])
     image: Image = cv2.transform(yuv, yuv_to_rgb_matrix(layout.matrix, layout.full_range, order))
