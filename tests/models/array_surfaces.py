@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from sluice.contract.formats import Matrix, color_format, plane_shapes
+from sluice.contract.formats import Matrix, MemType, color_format, plane_shapes
 
 
 class ArraySurface:
     """What models read of a surface: size, colour format with exact matrix and range, and host planes."""
+
+    mem_type = MemType.SYSTEM
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sluice.contract.formats import plane_shapes
 from sluice.errors import ConfigurationError
 from sluice.models.letterbox import Letterbox
-from sluice.models.pixels import layout_of
+from sluice.models.pixels import Scratch, layout_of
 from sluice.models.preprocess import shrink
 
 if TYPE_CHECKING:
@@ -190,6 +190,7 @@ class InputWriter:
         self.spec = spec
         self.input: npt.NDArray[Any] = np.zeros(spec.shape(batch), spec.dtype)
         self._geometry: list[Letterbox | None] = [None] * batch
+        self._scratch = Scratch()
 
     def write(self, slot: int, surface: Surface) -> Letterbox:
         """Write one surface into a slot and return how it lies there.
@@ -205,7 +206,8 @@ class InputWriter:
             raise ConfigurationError(f"a picture of {surface.width}x{surface.height} is too small for nvinfer's input")
         size = even.width, even.height
         box = placement(size, (spec.width, spec.height), keep_aspect=spec.keep_aspect, symmetric=spec.symmetric)
-        pixels = shrink(even, (box.width, box.height), ORDERS.get(spec.color_format, "RGB"), spec.interpolation)
+        order = ORDERS.get(spec.color_format, "RGB")
+        pixels = shrink(even, (box.width, box.height), order, spec.interpolation, self._scratch)
         if spec.color_format == GRAY:
             pixels = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
         target = self.channels_last(slot)
