@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +46,45 @@ begun.wait(10)
 print("ended", flush=True)
 sys.exit(3)
 """
+
+
+#: A network called without an element, whose second thread still works when the call has failed on the first.
+DIRECT = """
+import sys, time
+from sluice.models.network import NetworkModel
+from sluice.models.parallel import Workers
+sys.path.insert(0, sys.argv[2])
+from array_surfaces import noise
+from sluice.models.frame import Frame
+
+model = NetworkModel(sys.argv[1])
+model.load()
+workers = Workers(2)
+frame = Frame(noise("RGB", 416, 416), stream=0, number=0, pts=None)
+
+
+def call(thread, items):
+    while True:
+        model._run(model._inputs[thread % len(model._inputs)].preprocessor.input)
+        if time.monotonic() > end:
+            return items
+
+
+end = time.monotonic() + 1.0
+workers.begin(call, [frame, frame, frame, frame])
+time.sleep(0.2)
+print("ended", flush=True)
+sys.exit(3)
+"""
+
+
+def test_a_process_ends_with_its_own_status_while_threads_of_a_network_work(data):
+    arguments = [str(data / "models" / "yolox_nano_416x416.onnx"), str(Path(__file__).parent)]
+    done = subprocess.run(
+        [sys.executable, "-c", DIRECT, *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout) == (3, "ended\n"), done.stderr
+    assert "terminate called" not in done.stderr
 
 
 @pytest.mark.parametrize("call", sorted(CALLS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -144,6 +145,10 @@ def test_files_that_are_wrong(tmp_path):
     model = load_model(onnx)  # only opened by load
     with pytest.raises(ModelError, match=r"ONNX Runtime cannot open .*yolo\.onnx"):
         model.load()
+    os.mkfifo(tmp_path / "queue.onnx")
+    (tmp_path / "gone.onnx").symlink_to(tmp_path / "nothing.onnx")
+    for name in ("queue.onnx", "gone.onnx"):
+        assert "it is no file, or a link that leads nowhere" in error_of(tmp_path / name)
     other = tmp_path / "yolo.weights"
     other.write_bytes(b"x")
     assert "no runtime reads .weights; right is .onnx" in error_of(other)

@@ -254,6 +254,16 @@ def test_inputs_that_are_no_picture_are_refused(tmp_path):
         open_model(path)
 
 
+def test_a_network_without_outputs_is_refused(tmp_path):
+    graph = onnx_helper.make_graph(
+        [onnx_helper.make_node("Identity", ["x"], ["y"])], "g", [tensor("x", [1, 3, 8, 8])], []
+    )
+    made = onnx_helper.make_model(graph, opset_imports=[onnx_helper.make_opsetid("", 13)], ir_version=8)
+    (tmp_path / "deaf.onnx").write_bytes(made.SerializeToString())
+    with pytest.raises(ModelError, match="has no outputs; right is one or more"):
+        open_model(tmp_path / "deaf.onnx")
+
+
 def test_a_size_that_the_network_does_not_take_is_refused(tmp_path):
     with pytest.raises(ModelError, match="width 64 was asked for, but the network's input has 32"):
         open_model(brightness_detector(tmp_path / "m.onnx"), width=64)

@@ -70,10 +70,12 @@ def examine(
         labels: label table in place of the file's own.
 
     Raises:
-        ModelError: the input is no picture, the size asked for is not the network's, the decoder named does not fit,
-            or the label table has not as many labels as the head has classes.
+        ModelError: the input is no picture, there is no output, the size asked for is not the network's, the decoder
+            named does not fit, or the label table has not as many labels as the head has classes.
     """
     info = network.info
+    if not info.outputs:
+        raise ModelError(f"{path} has no outputs; right is one or more")
     entry = info.inputs[0]
     picture = entry.shape if len(entry.shape) == 4 else (1, *entry.shape)  # torchvision's detectors take one, unbatched
     if len(picture) != 4 or 3 not in (*picture[1:2], *picture[3:]):

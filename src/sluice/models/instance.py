@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sluice.contract.inflight import ITEM, NOTE, NOTHING, Call, Line, drop, work_on
+from sluice.models.parallel import end_workers
 
 log = logging.getLogger("sluice.models")
 
@@ -315,6 +316,7 @@ def _end_all() -> None:
         instance.cancel()
     for instance in running:
         instance.join(max(0.0, end - time.monotonic()))
+    end_workers(end)
 
 
 def _complete(future: "Future[Any]", call: Callable[[], Any]) -> "Unfinished | None":

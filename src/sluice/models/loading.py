@@ -6,6 +6,7 @@ import difflib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -266,6 +267,8 @@ def _nearest_file(path: Path) -> str:
     """A hint at a file of nearly that name in the same folder; empty if there is none."""
     if path.is_dir():
         return ": it is a folder"
+    if os.path.lexists(path):
+        return ": it is no file, or a link that leads nowhere"
     if not path.parent.is_dir():
         return f" (there is no folder {str(path.parent)!r} either)"
     near = difflib.get_close_matches(path.name, [item.name for item in path.parent.iterdir()], 1)

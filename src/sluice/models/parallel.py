@@ -6,8 +6,11 @@ the cores: threads that share a frame wait for one another at every layer, and f
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
+import time
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
@@ -35,6 +38,7 @@ class Workers(Generic[Item, Result]):
         ]
         for thread in self._threads:
             thread.start()
+        _all.add(self)
 
     def begin(self, call: Call[Item, Result], items: Sequence[Item]) -> BegunParts[Result]:
         """Share items out among the threads and return at once."""
@@ -53,6 +57,35 @@ class Workers(Generic[Item, Result]):
             self._jobs.put(None)
         for thread in self._threads:
             thread.join(timeout)
+
+    def join(self, end: float) -> None:
+        """Wait for the threads until a time of `time.monotonic`."""
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def cancel(self) -> None:
+        """Take back what has not begun and let the threads end; never waits."""
+        with contextlib.suppress(queue.Empty):
+            while (job := self._jobs.get_nowait()) is not None:
+                job[2].cancel()
+        for _ in self._threads:
+            self._jobs.put(None)
+
+
+_all: weakref.WeakSet[Workers[Any, Any]] = weakref.WeakSet()
+
+
+def end_workers(end: float) -> None:
+    """End the threads of all workers at the end of the process, and wait for calls in progress.
+
+    Args:
+        end: until when, by `time.monotonic`.
+    """
+    running = list(_all)
+    for workers in running:
+        workers.cancel()
+    for workers in running:
+        workers.join(end)
 
 
 _Job = tuple[Call[Item, Result], Sequence[Item], "Future[list[Result]]"]
