@@ -23,6 +23,7 @@ from sluice.elements.base import Lifecycle, guarded, post_error
 from sluice.elements.demux_streams import Output, Stream
 from sluice.elements.flow import push_address
 from sluice.elements.host_caps import is_batch
+from sluice.elements.pad_numbers import PadNumbers
 from sluice.errors import SluiceError
 
 _BATCHES = "video/x-raw(memory:SluiceSurface); video/x-raw(memory:NVMM)"
@@ -87,6 +88,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
         self._gone: set[int] = set()
         self._caps = Gst.Caps.new_empty()
         self._group = 0
+        self._numbers = PadNumbers("src_")
         self._per_stream_eos = True
         self._on_host = False  # whether the last batch was in system memory
         self._frames: Any = None
@@ -97,7 +99,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
         if transition == Gst.StateChange.READY_TO_PAUSED:
             self._streams.clear()
             self._group = Gst.util_group_id_next()
-            for output in self._outputs.values():
+            for output in list(self._outputs.values()):
                 output.sent.clear()
                 output.flow, output.ended = Gst.FlowReturn.OK, False
         return self.change_state(transition)
@@ -126,14 +128,10 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
 
     @guarded(failure=None)
     def do_request_new_pad(self, template: Gst.PadTemplate, name: str | None, _caps: Gst.Caps | None) -> Gst.Pad | None:
-        if name is None or name == template.name_template:
-            number = next(number for number in range(len(self._outputs) + 1) if number not in self._outputs)
-        else:
-            digits = name.removeprefix("src_")
-            if not digits.isdecimal() or int(digits) in self._outputs:
-                Gst.error(f"{self.get_name()}: pad {name!r} is not src_ with a number, or exists already")
-                return None
-            number = int(digits)
+        number = self._numbers.take(None if name == template.name_template else name)
+        if number is None:
+            Gst.error(f"{self.get_name()}: pad {name!r} is not src_ with a number, or exists already")
+            return None
         pad = Gst.Pad.new_from_template(template, f"src_{number}")
         pad.set_event_function_full(_src_event, None)
         pad.set_query_function_full(_src_query, None)
@@ -151,6 +149,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
         self._forget_gone()
         pad.set_active(False)
         self.remove_pad(pad)
+        self._numbers.give_back(int(pad.get_name().removeprefix("src_")))
 
     # Frames
 
@@ -277,7 +276,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
 
     def _forget_gone(self) -> None:
         """Forget the streams that the muxer has removed and whose pads are released."""
-        for number in [number for number in self._gone if number not in self._outputs]:
+        for number in [number for number in list(self._gone) if number not in self._outputs]:
             self._gone.discard(number)
             self._streams.pop(number, None)
 
@@ -324,7 +323,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
             output.pad.push_event(event)
 
     def _flushed(self) -> None:
-        for output in self._outputs.values():
+        for output in list(self._outputs.values()):
             output.flow, output.ended = Gst.FlowReturn.OK, False
             output.sent.pop("segment", None)
 

@@ -19,6 +19,7 @@ from sluice.elements.base import SourceTaskElement, guarded, post_error
 from sluice.elements.mux_input import Input
 from sluice.elements.mux_properties import DEFAULTS, GPROPERTIES
 from sluice.elements.mux_unlinked import UnlinkedWatch
+from sluice.elements.pad_numbers import PadNumbers
 from sluice.errors import ConfigurationError, ContractError
 
 _RAW = "video/x-raw; video/x-raw(memory:CUDAMemory); video/x-raw(memory:NVMM), format=(string){ NV12, RGBA, I420, RGB }"
@@ -49,7 +50,7 @@ class SluiceMux(SourceTaskElement):
     def __init__(self) -> None:
         super().__init__()
         self._values: dict[str, Any] = dict(DEFAULTS)
-        self._inputs: dict[Gst.Pad, Input] = {}
+        self._inputs: dict[Gst.Pad, Input] = {}  # pads come and go on any thread: only copies are walked through
         # Every stream that events may still come from, by its address: those of the pads, and removed ones.
         self._streams: dict[int, Input] = {}
         self._form: Any = None
@@ -57,6 +58,7 @@ class SluiceMux(SourceTaskElement):
         self._pipeline_eos = False
         self._upstream_latency = 0
         self._released_discarded = 0
+        self._numbers = PadNumbers("sink_")
         self._unlinked = UnlinkedWatch()
 
     # Properties
@@ -133,7 +135,7 @@ class SluiceMux(SourceTaskElement):
             raise ConfigurationError(f"{self.get_name()}: sync-inputs needs a batched-push-timeout of 0 or more")
         self._form = BatchForm(values)
         self._apply_settings()
-        for entry in self._inputs.values():
+        for entry in list(self._inputs.values()):
             self._take_frames(entry)
 
     def stop(self) -> None:
@@ -145,7 +147,7 @@ class SluiceMux(SourceTaskElement):
         self._pipeline_eos = False
         self._released_discarded = 0
         self._forget_removed()
-        for entry in self._inputs.values():
+        for entry in list(self._inputs.values()):
             entry.reset()
         self._form.reset()
         self._collector.start()
@@ -159,21 +161,16 @@ class SluiceMux(SourceTaskElement):
 
     def _forget_removed(self) -> None:
         """Keep the present pads' streams only: no more notices come."""
-        self._streams = {entry.stream.address: entry for entry in self._inputs.values()}
+        self._streams = {entry.stream.address: entry for entry in list(self._inputs.values())}
 
     # Pads
 
     @guarded(failure=None)
     def do_request_new_pad(self, template: Gst.PadTemplate, name: str | None, _caps: Gst.Caps | None) -> Gst.Pad | None:
-        taken = {entry.number for entry in self._inputs.values()}
-        if name is None or name == template.name_template:
-            number = next(number for number in range(len(taken) + 1) if number not in taken)
-        else:
-            digits = name.removeprefix("sink_")
-            if not digits.isdecimal() or int(digits) in taken:
-                Gst.error(f"{self.get_name()}: pad {name!r} is not sink_ with a number, or exists already")
-                return None
-            number = int(digits)
+        number = self._numbers.take(None if name == template.name_template else name)
+        if number is None:
+            Gst.error(f"{self.get_name()}: pad {name!r} is not sink_ with a number, or exists already")
+            return None
         pad = Gst.Pad.new_from_template(template, f"sink_{number}")
         pad.set_event_function_full(_sink_event, None)
         pad.set_query_function_full(_sink_query, None)
@@ -205,6 +202,7 @@ class SluiceMux(SourceTaskElement):
             self._streams.pop(entry.stream.address, None)
         pad.set_active(False)
         self.remove_pad(pad)
+        self._numbers.give_back(entry.number)
 
     # Data and events from upstream, on the streams' own threads
 
@@ -267,7 +265,7 @@ class SluiceMux(SourceTaskElement):
             return events.answer(query, numStreams_size=len(self._inputs))
         if name == "nv-uri-from-streamid":
             found, number = required_structure(query).get_uint("streamid")
-            pad = next((pad for pad, entry in self._inputs.items() if found and entry.number == number), None)
+            pad = next((pad for pad, entry in list(self._inputs.items()) if found and entry.number == number), None)
             return pad is not None and bool(pad.peer_query(query))
         return super().on_src_query(query)
 
