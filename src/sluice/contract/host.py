@@ -68,7 +68,7 @@ def frame_on_host(buffer: Gst.Buffer, format: FrameFormat | None) -> FrameFormat
 
     Raises:
         SurfaceError: see `on_host`.
-        ContractError: the buffer is shared, is no frame, or has several.
+        ContractError: the buffer is shared or a pool's, is no frame, or has several.
     """
     surfaces = SurfaceBatch.of(buffer) if format is None else SurfaceBatch.of_raw(buffer, format)
     if len(surfaces) != 1:
@@ -92,7 +92,7 @@ def batch_on_host(buffer: Gst.Buffer) -> bool:
 
     Raises:
         SurfaceError: see `on_host`.
-        ContractError: the buffer is shared, or is no batch of surfaces.
+        ContractError: the buffer is shared or a pool's, or is no batch of surfaces.
     """
     if is_host_batch(gstref.buffer_address(buffer)):
         return False

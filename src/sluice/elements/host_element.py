@@ -43,6 +43,7 @@ class HostElement(InPlaceElement):
         self._stays = False
         self._from_gpu = False
         self._incoming: FrameFormat | None = None  # of single frames; None for surfaces
+        self._held = 0  # see `keep_apart`
 
     def stays(self) -> bool:
         """Whether frames in GPU memory may leave as they came, where downstream takes them so."""
@@ -73,11 +74,13 @@ class HostElement(InPlaceElement):
         self.on_caps(outgoing)
         return True
 
-    def review(self) -> None:
-        """Negotiate anew where `stays` has changed; it counts from the next frame on."""
-        if self._from_gpu and self.stays() != self._stays:
+    def review(self) -> bool:
+        """Negotiate anew where `stays` has changed, from this frame or the next one on; return whether that is so."""
+        changed = self._from_gpu and self.stays() != self._stays
+        if changed:
             self._stays = self.stays()
             self.reconfigure_src()
+        return changed
 
     def brings(self, buffer: Gst.Buffer) -> bool:
         """Whether a buffer's pixels are to be brought to the host."""
@@ -91,6 +94,29 @@ class HostElement(InPlaceElement):
             return self.stays() and not _is_host_batch(buffer)
         return self._from_gpu and self._way is _Way.NOTHING
 
+    def keep_apart(self, buffer: Gst.Buffer) -> None:
+        """Have the base class copy a pool's buffer (its metadata, not its pixels) before it is brought to the host.
+
+        Such a buffer goes back to its decoder as it was. The base class copies what others hold too, so until `to_host`
+        this element does; called in ``do_before_transform`` for buffers that `brings` says so of.
+        """
+        from sluice.contract import gstref
+
+        self.let_go()
+        if buffer.pool is not None:
+            self._held = gstref.ref(gstref.buffer_address(buffer))
+
+    def let_go(self) -> None:
+        """Give up what `keep_apart` holds."""
+        from sluice.contract import gstref
+
+        held, self._held = self._held, 0
+        if held:
+            gstref.unref(held)
+
+    def stop(self) -> None:
+        self.let_go()
+
     def to_host(self, buffer: Gst.Buffer) -> None:
         """Bring a buffer's pixels to the host where `brings` says so; the caller is its sole holder.
 
@@ -99,10 +125,13 @@ class HostElement(InPlaceElement):
         """
         from sluice.contract.host import batch_on_host, frame_on_host
 
-        if self._way is _Way.FRAMES:
-            frame_on_host(buffer, self._incoming)
-        elif self.brings(buffer):
-            batch_on_host(buffer)
+        try:
+            if self._way is _Way.FRAMES:
+                frame_on_host(buffer, self._incoming)
+            elif self.brings(buffer):
+                batch_on_host(buffer)
+        finally:
+            self.let_go()
 
 
 def _is_host_batch(buffer: Gst.Buffer) -> bool:
@@ -129,7 +158,10 @@ class SluiceHost(HostElement):
 
     @guarded(failure=None)
     def do_before_transform(self, buffer: Gst.Buffer) -> None:
-        self.set_passthrough(not self.brings(buffer))
+        brings = self.brings(buffer)
+        if brings:
+            self.keep_apart(buffer)
+        self.set_passthrough(not brings)
 
     def process(self, buffer: Gst.Buffer) -> bool:
         self.to_host(buffer)

@@ -189,6 +189,7 @@ class SluiceOsd(HostElement):
         self._painter = Painter()
 
     def stop(self) -> None:
+        super().stop()
         self._painter = self._trails = self._answers = None
         self._format = None
         self._overlays, self._failure, self._told_of_shapes = {}, None, False
@@ -231,11 +232,13 @@ class SluiceOsd(HostElement):
         """
         self._overlays, self._failure = {}, None
         try:
-            self.review()
+            changed = self.review()
             self._overlays = self._collect(buffer)
             if self._overlays and self.stays() and self.leaves_on_gpu(buffer):
                 self._leave_out_shapes()
             bring = self.brings(buffer)
+            if bring or changed:
+                self.keep_apart(buffer)
         except Exception as error:
             self._failure, bring = error, True
         self.set_passthrough(not self._overlays and not bring)

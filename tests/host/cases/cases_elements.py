@@ -7,13 +7,18 @@ import numpy as np
 import pytest
 
 gi.require_version("Gst", "1.0")
-from gi.repository import Gst
+gi.require_version("GstVideo", "1.0")
+from batch_feed import push_to_appsrc
+from gi.repository import Gst, GstVideo
 from stand_ins import ToCuda  # noqa: F401 - registers the elements
+from surface_samples import read_planes
 
-from sluice.contract import bulk, counters
+from sluice.contract import bulk, counters, gstref
 from sluice.contract.formats import FrameFormat
+from sluice.contract.host import frame_on_host
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.contract.surface import SurfaceBatch
+from sluice.errors import ContractError
 
 FRAMES = 4
 SINK = "fakesink async=false"
@@ -302,3 +307,67 @@ def test_messages_only_bring_nothing_to_the_host(stub, gpu, tmp_path):
     assert run.error is None
     assert (run.host_frames, run.copies, run.host_maps, stub.copies) == (0, 0, 0, 0)
     assert (tmp_path / "messages").read_text().count("\n") >= 2 * FRAMES
+
+
+# ---- buffers of a decoder's pool
+
+
+class Pool:
+    """A pool of two NV12 frames with wide rows, whose GstVideoMetas are locked, as a decoder's are."""
+
+    def __init__(self, width=64, height=48):
+        text = f"format=NV12,width={width},height={height},framerate=25/1,colorimetry=bt709"
+        self.caps = Gst.Caps.from_string(f"video/x-raw(memory:CUDAMemory),{text}")
+        self.format = FrameFormat.from_caps(self.caps)
+        alignment = GstVideo.VideoAlignment()
+        alignment.padding_right, alignment.padding_bottom = 32, 16
+        self.pool = GstVideo.VideoBufferPool.new()
+        config = self.pool.get_config()
+        Gst.BufferPool.config_set_params(
+            config, Gst.Caps.from_string(f"video/x-raw,{text}"), self.format.info.size, 2, 2
+        )
+        for option in ("GstBufferPoolOptionVideoMeta", "GstBufferPoolOptionVideoAlignment"):
+            Gst.BufferPool.config_add_option(config, option)
+        GstVideo.buffer_pool_config_set_video_alignment(config, alignment)
+        assert self.pool.set_config(config)
+        self.pool.set_active(True)
+
+    def take(self, seed):
+        """The address of a buffer with random pixels, with its only reference, and its planes."""
+        flow, buffer = self.pool.acquire_buffer(None)
+        assert flow == Gst.FlowReturn.OK
+        content = np.random.default_rng(seed).integers(0, 256, buffer.get_size(), dtype=np.uint8)
+        buffer.fill(0, content.tobytes())
+        meta = GstVideo.buffer_get_video_meta(buffer)
+        assert meta.stride[0] > 64
+        planes = read_planes(content, self.format, meta.offset, meta.stride)
+        buffer.pts = seed * 40 * Gst.MSECOND
+        return gstref.steal(buffer), planes
+
+
+@pytest.mark.parametrize("element", ["sluicehost", "sluiceosd"])
+def test_buffers_of_a_pool_go_back_as_they_were(stub, element):
+    """With two frames in the pool, twenty pass; each a picture of its own, in the rows that its caps say."""
+    pool, wanted = Pool(), []
+    line = f"appsrc name=in format=time ! {element} ! {SINK} name=a sync=false"
+    pipeline = Gst.parse_launch(line)
+    pipeline.get_by_name("in").set_property("caps", pool.caps)
+    seen = Seen(pipeline.get_by_name("a").get_static_pad("sink"))
+    pipeline.set_state(Gst.State.PLAYING)
+    for seed in range(20):  # waits where the pool has no buffer left
+        address, planes = pool.take(seed)
+        wanted.append(planes)
+        push_to_appsrc(gstref.address(pipeline.get_by_name("in")), address)
+    pipeline.get_by_name("in").emit("end-of-stream")
+    message = pipeline.get_bus().timed_pop_filtered(20 * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
+    assert message.type == Gst.MessageType.EOS, message.parse_error()
+    pipeline.set_state(Gst.State.NULL)
+    assert same(seen.pictures, wanted)
+    assert [pts for pts, *_ in seen.buffers] == [seed * 40 * Gst.MSECOND for seed in range(20)]
+
+
+def test_a_buffer_of_a_pool_is_not_changed(stub):
+    pool = Pool()
+    buffer = gstref.take(pool.take(1)[0])
+    with pytest.raises(ContractError, match="one of a pool"):
+        frame_on_host(buffer, pool.format)

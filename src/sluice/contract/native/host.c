@@ -161,11 +161,13 @@ GstBuffer *sluice_host_buffer(GstMemory *memory, GstBuffer *original) {
 gboolean sluice_host_replace(GstBuffer *buffer, GstBuffer *made, char *error, gsize room);
 
 /* Gives a buffer, whose sole holder the caller is, the memory of another in the place of its own. Where that lay is said
- * by a GstVideoMeta, which goes. */
+ * by a GstVideoMeta, which goes. A pool's buffer is not changed: its metas are locked, and a decoder's pool that finds
+ * other memory in it has a buffer less. */
 gboolean sluice_host_replace(GstBuffer *buffer, GstBuffer *made, char *error, gsize room) {
   if (!gst_buffer_is_writable(buffer))
     return FAIL("the buffer is shared by %d holders; only the sole holder may change it: make it writable first",
                 GST_MINI_OBJECT_REFCOUNT_VALUE(buffer));
+  if (buffer->pool != NULL) return FAIL("the buffer is one of a pool, which needs its memory again; copy it first");
   for (GstMeta *meta; (meta = gst_buffer_get_meta(buffer, GST_VIDEO_META_API_TYPE)) != NULL;)
     if (!gst_buffer_remove_meta(buffer, meta)) break;
   gst_buffer_replace_all_memory(buffer, gst_buffer_get_memory(made, 0));
