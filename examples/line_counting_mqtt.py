@@ -1,6 +1,6 @@
 """People who cross a line, counted by direction and sent to an MQTT broker.
 
-mosquitto -p 1883 &
+/usr/sbin/mosquitto -p 1883 &
 python examples/line_counting_mqtt.py examples/data/pedestrians.mp4 mqtt://127.0.0.1:1883/yard/people
 """
 
