@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import SimpleNamespace
 
 import gi
 import numpy as np
@@ -23,11 +22,10 @@ from sluice.contract import counters, gstref
 from sluice.contract.dlpack import Hold, PlaneTensor
 from sluice.models.gpu.engine import Engine
 from sluice.models.gpu.heads import Choice, end_to_end
-from sluice.models.gpu.network import GpuPath, kept_tensors
+from sluice.models.gpu.network import kept_tensors
 from sluice.models.gpu.preprocess import letterbox, new_input
 from sluice.models.gpu.table import ROW, TableWriter
 from sluice.models.preprocess import Preprocessing
-from sluice.models.swap import Calls
 
 SPEC = Preprocessing(64, 48)
 CHOICE = Choice(64, 48, 0.0, 0.5, False, most=3)
@@ -157,23 +155,21 @@ def test_smaller_batches_are_padded_to_a_prepared_size(gpu):
     runs.close()
 
 
-def test_what_is_rehearsed_is_there_when_the_first_batches_come(gpu, monkeypatch):
-    """Graphs of every size and pinned memory of every batch in flight, of which the model is called with one."""
+@pytest.mark.parametrize("graphs", [True, False])
+def test_what_is_reserved_is_there_when_the_first_batches_come(gpu, monkeypatch, graphs):
+    """Graphs of every size, and pinned memory of every batch in flight."""
     module = Boxes().to(gpu)
-    path = GpuPath.__new__(GpuPath)  # the engine alone, without a file
-    path.engine, path.chooses, path._decode = engine(gpu, module), True, None
-    frames = [SimpleNamespace(surface=surface) for surface in surfaces(3, gpu)]
-    path.rehearse(frames, Calls(frozenset({3, 8}), 4))
-    runs = path.engine
+    runs = engine(gpu, module, graphs=graphs)
+    runs.reserve({3, 8, 4}, 4)
     assert sorted(runs._plans) == [4, 8]
-    assert len(runs._free) == 4
     pinned = {id(tensor) for slot in runs._free for tensors in slot.results.values() for tensor in tensors}
-    assert len(pinned) == 8
+    assert (len(runs._free), len(pinned)) == (4, 8)
     monkeypatch.setattr(runs, "_make_plan", None)
     monkeypatch.setattr(runs, "_make_slot", None)
-    begun = [runs.begin(surfaces(count, gpu)) for count in (8, 3, 7, 8)]
-    for part in begun:
-        part.finish()
+    batches = [surfaces(count, gpu, seed=10 * count) for count in (8, 3, 7, 8)]
+    begun = [runs.begin(batch) for batch in batches]
+    for batch, part in zip(batches, begun, strict=True):
+        np.testing.assert_allclose(part.finish().arrays[0][: len(batch)], eager(module, batch, gpu), atol=1e-5)
     assert {id(tensor) for slot in runs._free for tensors in slot.results.values() for tensor in tensors} == pinned
     runs.close()
 

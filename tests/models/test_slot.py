@@ -42,7 +42,7 @@ class Shop:
         self.threads: dict[str, set[int]] = {}
         self.faults: dict[str, BaseException] = {}
         self.gates: dict[str, threading.Event] = {}
-        self.rehearsed: list[tuple[str, list, Calls]] = []
+        self.rehearsed: list[tuple[str, Calls]] = []
 
     def open(self, definition: ModelDefinition) -> "Made":
         model = Made(self, definition.model)
@@ -79,10 +79,9 @@ class Made:
         self.step(f"infer {frames}")
         return [f"{self.name} {frame}" for frame in frames]
 
-    def rehearse(self, frames: list, calls: Calls) -> None:
-        self.shop.rehearsed.append((self.name, frames, calls))
-        if fault := self.shop.faults.get(f"{self.name} rehearse"):
-            raise fault
+    def rehearse(self, calls: Calls) -> None:
+        self.step("rehearse")
+        self.shop.rehearsed.append((self.name, calls))
 
     def close(self) -> None:
         self.step("close")
@@ -200,7 +199,7 @@ def test_the_new_model_is_loaded_warmed_up_and_tried_before_the_old_one_goes(sho
     assert sample.released
     assert infer(slot, 4) == ["b 4"]
     assert slot.definition == ModelDefinition("b")
-    assert shop.diary[4:] == ["b open", "b load", "b warm_up", "b infer [2, 3]", "a close", "b infer [4]"]
+    assert shop.diary[4:] == ["b open", "b load", "b warm_up", "b rehearse", "b infer [2, 3]", "a close", "b infer [4]"]
     assert {len(threads) for threads in shop.threads.values()} == {1}
     assert shop.threads["a"] != shop.threads["b"]
 
@@ -240,23 +239,16 @@ def test_no_frames_no_swap_until_there_are(shop, slot, ear):
     assert not slot.wants_sample
 
 
-def test_the_new_model_rehearses_the_calls_of_the_old_one_before_it_takes_over(shop, slot, ear):
-    slot.swap(request("b"))
-    wait_for(lambda: slot.wants_sample)
-    slot.offer(Frames(5, 6), Calls(frozenset({2, 4}), 3))
-    assert ear.next().status == SwapStatus.SUCCESS
-    assert shop.rehearsed == [("b", [5, 6], (frozenset({2, 4}), 3))]
-
-
-@pytest.mark.parametrize("in_place", [False, True])
-def test_a_model_that_fails_at_the_rehearsal_leaves_the_old_one_running(shop, slot, ear, in_place):
-    """Such as a batch of full size, for which there is no memory beside the old model."""
-    shop.faults["b rehearse"] = RuntimeError("CUDA error: out of memory")
-    slot.swap(request("b", in_place=in_place))
-    sample = lend(slot, 9)
-    assert ear.next().status == SwapStatus.OUT_OF_MEMORY
-    assert sample.released
-    assert infer(slot, 1) == ["a 1"]
+def test_the_new_model_is_made_ready_for_the_calls_of_the_old_one(shop, slot, ear):
+    """Whoever made them, and however many models there were since."""
+    for name in ("b", "c"):
+        slot.note_call(2, 3, on_gpu=name == "c")
+        slot.note_call(4 if name == "b" else 2, 1, on_gpu=False)
+        slot.swap(request(name))
+        lend(slot, 0)
+        assert ear.next().status == SwapStatus.SUCCESS
+    sizes = frozenset({2, 4})
+    assert shop.rehearsed == [("b", Calls(sizes, 3)), ("c", Calls(sizes, 3, on_gpu=True))]
 
 
 def test_frames_that_nobody_waits_for_are_given_back(slot):
@@ -265,7 +257,7 @@ def test_frames_that_nobody_waits_for_are_given_back(slot):
     assert sample.released
 
 
-@pytest.mark.parametrize("step", ["open", "load", "warm_up", "infer [9]"])
+@pytest.mark.parametrize("step", ["open", "load", "warm_up", "rehearse", "infer [9]"])
 @pytest.mark.parametrize(
     ("error", "status"),
     [
@@ -286,8 +278,8 @@ def test_a_model_that_fails_leaves_the_old_one_running(shop, slot, ear, step, er
         status = SwapStatus.OUTPUT_PARSING_FAILED if sample else SwapStatus.CONFIG_FAILED
     assert report.status == status
     assert not report.lost
-    doing = "calling it with frames of the stream" if sample else "loading it"
-    assert report.reason.startswith(f"{doing} raised {type(error).__name__}")
+    steps = {"infer [9]": "calling it with frames of the stream", "rehearse": "preparing it for the stream's batches"}
+    assert report.reason.startswith(f"{steps.get(step, 'loading it')} raised {type(error).__name__}")
     assert "in step" in report.trace
     assert sample is None or sample.released
     assert slot.definition.model == "a"

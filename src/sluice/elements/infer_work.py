@@ -24,7 +24,6 @@ from sluice.errors import format_trace
 from sluice.models.instance import Unfinished
 from sluice.models.raw_files import RawFiles
 from sluice.models.slot import ModelSlot
-from sluice.models.swap import Calls
 
 
 class Work:
@@ -55,7 +54,6 @@ class Work:
         self._warnings = RateLimit()
         self._told: set[tuple[str, str]] = set()  # kind of remark, and model
         self._readers: dict[int, BatchReader] = {}  # by the mark that buffers carry, newest last
-        self._sizes: set[int] = set()  # frames of the model's calls
         self.counter = IntervalCounter()
 
     def on_caps(self, caps: Gst.Caps) -> int:
@@ -138,11 +136,13 @@ class Work:
         if metas and slot.wants_sample:
             sample = feed.sample(metas, reader.surfaces_at(buffer), self._settings.batch_size)
             if sample is not None:
-                slot.offer(sample, Calls(frozenset(self._sizes), self._values["in-flight"]))
+                slot.offer(sample)
         if metas and running and (feed.secondary or self.counter.wants(self._values["interval"])):
             batch = feed.open(slot, metas, rows, reader.surfaces_at(buffer, lent=lent))
             if batch.frames:
-                self._sizes.add(min(len(batch.frames), self._settings.batch_size or len(batch.frames)))
+                size = min(len(batch.frames), self._settings.batch_size or len(batch.frames))
+                on_gpu = batch.frames[0].surface.mem_type.on_cuda
+                slot.note_call(size, self._values["in-flight"], on_gpu=on_gpu)
             return batch
         self._stats.count_batch(len(metas), skipped=len(metas))
         return None

@@ -77,7 +77,7 @@ class LoadedModel(Protocol):
     def warm_up(self) -> None:
         """Run what makes the first call slow; called once, after ``load``."""
 
-    def rehearse(self, frames: list[Any], calls: Any) -> None:
+    def rehearse(self, calls: Any) -> None:
         """Prepare for such calls before taking another model's place; see ``sluice.models.swap.Calls``."""
 
     def close(self) -> None:

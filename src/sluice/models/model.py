@@ -27,8 +27,8 @@ class Model(Protocol):
         load(): reads weights; called once, before anything else.
         warm_up(): runs what makes the first call slow; called once, after `load`.
         close(): frees what `load` took; called once, after the last call.
-        rehearse(frames, calls): called once before it takes the place of a model that runs, to prepare for `Calls` as
-            that one had; the frames are some that ``infer`` was called with.
+        rehearse(calls): called once, after `warm_up`, where it is to take the place of a model that runs: prepares for
+            `Calls` as that one had.
         begin(frames): begins what ``infer`` does and returns a `Begun`, or None where it cannot; so the next batch can
             be begun while a GPU, or other threads, work on this one.
 
@@ -144,16 +144,11 @@ class AdaptedModel(Prompted):
         """The model's own `warm_up`, if it has one."""
         self._forward("warm_up")
 
-    def rehearse(self, frames: list[Frame], calls: Calls) -> None:
-        """Prepare for such calls, before taking the place of a model that runs; nothing where the model cannot.
-
-        Args:
-            frames: some of the stream, which the model was called with once.
-            calls: those of the model that runs.
-        """
+    def rehearse(self, calls: Calls) -> None:
+        """The model's own `rehearse`, if it has one."""
         rehearse = getattr(self.target, "rehearse", None)
         if rehearse is not None:
-            rehearse(frames, calls)
+            rehearse(calls)
 
     def close(self) -> None:
         """The model's own `close`, if it has one."""

@@ -18,7 +18,7 @@ from sluice.models.decoders.base import Arrays, Decoder, Raw, check_boxes
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.head import Head, examine, run
-from sluice.models.instance import STOP_GRACE
+from sluice.models.instance import MOST_BEGUN, STOP_GRACE
 from sluice.models.labels import read_labels
 from sluice.models.letterbox import Letterbox
 from sluice.models.parallel import BegunParts, Workers
@@ -204,10 +204,10 @@ class NetworkModel:
         if self._gpu is not None:
             self._gpu.engine.prepare(self._prepared)
 
-    def rehearse(self, frames: list[Frame], calls: Calls) -> None:
+    def rehearse(self, calls: Calls) -> None:
         """Make on the GPU what such calls need: a graph for each size, and memory for each batch in flight."""
-        if self._gpu is not None and self._gpu.takes(frames):
-            self._gpu.rehearse(frames, calls)
+        if self._gpu is not None and calls.on_gpu:
+            self._gpu.engine.reserve(calls.sizes, min(calls.at_once, MOST_BEGUN))
 
     def close(self) -> None:
         """Free the network."""

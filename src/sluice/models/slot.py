@@ -34,8 +34,6 @@ RETIRE_GRACE = 10.0
 
 Listener = Callable[[SwapReport], None]
 
-_NOT_CALLED = Calls()
-
 
 class _ModelLostError(ModelError):
     """Neither the new model nor, again, the old one could be loaded; `why` is what went wrong with the new one."""
@@ -51,7 +49,7 @@ class _Swap:
     def __init__(self, request: SwapRequest) -> None:
         self.request = request
         self.instance: ModelInstance | None = None
-        self.sample: Future[tuple[Sample, Calls]] | None = None
+        self.sample: Future[Sample] | None = None
         self.doing = "loading it"
         self.tried = False
 
@@ -77,6 +75,7 @@ class ModelSlot:
         self._direct()
         self._retiring: ModelInstance | None = None
         self._swap: _Swap | None = None
+        self._calls = Calls()
         self._closed = False
 
     def _direct(self) -> None:
@@ -96,6 +95,15 @@ class ModelSlot:
         with self._lock:
             return None if self._current is None else self._current.submit(call)
 
+    def note_call(self, frames: int, at_once: int, *, on_gpu: bool) -> None:
+        """Take note of how the model is called, for one that will take its place; see `Calls`."""
+        noted = self._calls
+        if frames not in noted.sizes or at_once > noted.at_once or on_gpu > noted.on_gpu:
+            with self._lock:
+                noted = self._calls
+                sizes = noted.sizes | {frames}
+                self._calls = Calls(sizes, max(at_once, noted.at_once), on_gpu or noted.on_gpu)
+
     @property
     def running(self) -> bool:
         """Whether there is a model to call: not with `NO_MODEL`, nor while one takes another's place in place."""
@@ -107,17 +115,12 @@ class ModelSlot:
         swap = self._swap
         return swap is not None and swap.sample is not None and not swap.sample.done()
 
-    def offer(self, sample: Sample, calls: Calls = _NOT_CALLED) -> None:
-        """Lend frames to the new model that waits for them; the slot releases them when it has been called.
-
-        Args:
-            sample: the frames.
-            calls: what it will have to be ready for.
-        """
+    def offer(self, sample: Sample) -> None:
+        """Lend frames to the new model that waits for them; the slot releases them when it has been called."""
         with self._lock:
             future = self._swap.sample if self._swap is not None else None
             if future is not None and not future.done():
-                future.set_result((sample, calls))
+                future.set_result(sample)
                 return
         sample.release()
 
@@ -243,7 +246,8 @@ class ModelSlot:
     def _open_and_try(self, swap: _Swap) -> ModelInstance | None:
         """Return the new instance, loaded, warmed up and called once with frames of the stream.
 
-        Waits for the next frames as long as none come: until then nobody needs the new model.
+        What takes long is done before the frames are lent: a decoder may have no others. Waits for the next frames as
+        long as none come: until then nobody needs the new model.
         """
         instance = self._open(swap.request.definition, self._open_another)
         if instance is None:
@@ -251,12 +255,14 @@ class ModelSlot:
         try:
             self._put_in_reach(swap, instance)
             instance.wait_loaded()
+            swap.doing = "preparing it for the stream's batches"
+            calls = self._calls
+            instance.submit(lambda model: model.rehearse(calls)).result()
             swap.doing = "calling it with frames of the stream"
-            sample, calls = self._next_sample(swap)
+            sample = self._next_sample(swap)
             try:
                 swap.tried = True
                 instance.submit(lambda model: model.infer(list(sample.frames))).result()
-                instance.submit(lambda model: model.rehearse(list(sample.frames), calls)).result()
             finally:
                 sample.release()
         except BaseException as error:
@@ -274,8 +280,8 @@ class ModelSlot:
             instance.close(0)
             raise CancelledError
 
-    def _next_sample(self, swap: _Swap) -> tuple[Sample, Calls]:
-        wanted: Future[tuple[Sample, Calls]] = Future()
+    def _next_sample(self, swap: _Swap) -> Sample:
+        wanted: Future[Sample] = Future()
         with self._lock:
             if self._closed:
                 raise CancelledError

@@ -39,10 +39,12 @@ class Calls(NamedTuple):
     Attributes:
         sizes: how many frames its calls have had.
         at_once: how many of them may be in progress.
+        on_gpu: whether frames were in GPU memory.
     """
 
     sizes: frozenset[int] = frozenset()
     at_once: int = 1
+    on_gpu: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ surfaces are no longer read. Batches of one engine follow each other on its stre
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -155,7 +155,7 @@ class Engine:
         Raises:
             SurfaceError: a surface that the kernel cannot read.
         """
-        size = self.padded(len(surfaces))
+        size = self._size_for(len(surfaces))
         with torch.inference_mode(), torch.cuda.device(self.device), torch.cuda.stream(self._stream):
             plan = self._plans.get(size) or self._make_plan(size)
             slot = self._free.pop() if self._free else self._make_slot()
@@ -163,38 +163,43 @@ class Engine:
             plan.table.copy_(slot.table[:size], non_blocking=True)
             outputs = plan.run()
             if [result.shape for result in slot.results.get(size, ())] != [output.shape for output in outputs]:
-                slot.results[size] = [torch.empty(o.shape, dtype=o.dtype, pin_memory=True) for o in outputs]
+                slot.results[size] = _pinned(outputs)
             for result, output in zip(slot.results[size], outputs, strict=True):
                 result.copy_(output, non_blocking=True)
             slot.done.record(self._stream)
         return InFlight(self, slot, size, boxes)
 
-    def padded(self, frames: int) -> int:
-        """How many frames a batch of 1 to `most` is padded to."""
+    def _size_for(self, frames: int) -> int:
         return self._batch or next(size for size in (*self._prepared, *SIZES) if size >= frames)
 
     def give_back(self, slot: _Slot) -> None:
         """Let the next batch use a slot."""
         self._free.append(slot)
 
-    def reserve(self, batches: int) -> None:
-        """Make now what so many batches in flight need, of the sizes that have run; none may be in flight."""
-        while len(self._free) < batches:
-            slot = self._make_slot()
-            for size, results in self._free[0].results.items() if self._free else ():
-                slot.results[size] = [torch.empty(r.shape, dtype=r.dtype, pin_memory=True) for r in results]
-            self._free.append(slot)
+    def reserve(self, sizes: Collection[int], at_once: int) -> None:
+        """Make now what calls of these numbers of frames need, so many of them in flight; none may be in flight yet."""
+        parts = {min(size, self.most) for size in sizes} | {size % self.most for size in sizes} - {0}
+        with torch.inference_mode(), torch.cuda.device(self.device), torch.cuda.stream(self._stream):
+            for size in sorted({self._size_for(part) for part in parts}):
+                if size not in self._plans:
+                    self._make_plan(size)
+            wanted = at_once * max((-(-size // self.most) for size in sizes), default=0)
+            self._free += [self._make_slot() for _ in range(wanted - len(self._free))]
+            for slot in self._free:
+                for size, plan in self._plans.items():
+                    if size not in slot.results:
+                        slot.results[size] = _pinned(plan.outputs)
 
     def prepare(self, sizes: Sequence[int]) -> None:
         """Make what batches of these numbers of frames need, so that none of them, nor of fewer frames, waits."""
         self._prepared = sorted(min(size, self.most) for size in sizes)
         if self._ahead is not None and self._prepared:
             self._ahead(
-                [new_input(self.spec, size, self.device) for size in dict.fromkeys(map(self.padded, self._prepared))]
+                [new_input(self.spec, size, self.device) for size in dict.fromkeys(map(self._size_for, self._prepared))]
             )
         with torch.inference_mode(), torch.cuda.device(self.device), torch.cuda.stream(self._stream):
             for wanted in self._prepared:
-                size = self.padded(wanted)
+                size = self._size_for(wanted)
                 if size not in self._plans:
                     self._make_plan(size)
 
@@ -238,3 +243,8 @@ class Engine:
             log.warning("batches of %d run without a CUDA graph, as the network cannot be captured: %s", size, reason)
             return None, outputs
         return graph, outputs
+
+
+def _pinned(outputs: list[Any]) -> list[Any]:
+    """Memory of the host for copies of these tensors."""
+    return [torch.empty(output.shape, dtype=output.dtype, pin_memory=True) for output in outputs]

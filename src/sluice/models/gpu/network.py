@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +16,6 @@ from sluice.models.gpu.heads import Choice, chooser_for
 from sluice.models.gpu.results import detections_of
 from sluice.models.letterbox import Letterbox
 from sluice.models.preprocess import Preprocessing
-from sluice.models.swap import Calls
 from sluice.runtimes.base import NetworkInfo
 from sluice.runtimes.torch import DeviceModule, torch
 
@@ -81,14 +79,6 @@ class GpuPath:
         step = self.engine.most
         parts = [frames[first : first + step] for first in range(0, len(frames), step)]
         return BegunBatch(self, [self.engine.begin([frame.surface for frame in part]) for part in parts])
-
-    def rehearse(self, frames: Sequence[Frame], calls: Calls) -> None:
-        """Run each of the sizes once, with the frames over and over, and make what as many batches in flight need."""
-        most = self.engine.most
-        sizes = {min(size, most) for size in calls.sizes} | {size % most for size in calls.sizes if size % most}
-        for size in sorted({self.engine.padded(size) for size in sizes}):
-            self.begin(list(itertools.islice(itertools.cycle(frames), size))).finish()
-        self.engine.reserve(calls.at_once * max((-(-size // most) for size in calls.sizes), default=1))
 
     def detections(self, part: InFlight) -> list[Detections]:
         """The detections of what was begun in one call; waits for it."""
