@@ -164,3 +164,35 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "pipe", tmp_path / "nothing", Path("/dev/zero")):
         with pytest.raises(ConfigurationError, match=r"is no file|is not there"):
             load(path, {})
+
+
+HEAVY = """
+import sys, time
+import cv2
+import numpy as np
+from sluice import Detections
+
+class Heavy:
+    labels = ["none"]
+
+    def infer(self, frames):
+        print("it computes", file=sys.stderr, flush=True)
+        finder, picture = cv2.HOGDescriptor(), np.zeros((1500, 1500), np.uint8)
+        finder.setSVMDetector(cv2.HOGDescriptor.getDefaultPeopleDetector())
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            finder.detectMultiScale(picture)
+        return [Detections.empty() for _ in frames]
+"""
+
+
+def test_the_exit_status_is_its_own_while_a_model_computes_in_another_language(tmp_path: Path) -> None:
+    (tmp_path / "heavy.py").write_text(HEAVY)
+    (tmp_path / "sluice.yaml").write_text(
+        "streams: [{name: ball, source: 'test:ball?live=1&size=64x48'}]\n"
+        "model: {name: 'heavy.py:Heavy'}\nhttp: {port: 0}\n"
+    )
+    process = ServeProcess(tmp_path / "sluice.yaml")
+    until(lambda: "it computes" in process.output)
+    assert process.stop() == 0, process.output
+    assert "terminate called" not in process.output

@@ -15,6 +15,7 @@ import typer
 
 from sluice import __version__
 from sluice.app.fleet import commands as fleet
+from sluice.app.leaving import leave
 from sluice.app.search_command import search
 from sluice.app.serve import commands
 from sluice.errors import SluiceError
@@ -30,6 +31,14 @@ app = typer.Typer(
 
 def main() -> None:
     """Entry point of the command."""
+    try:
+        _run()
+    except SystemExit as end:
+        leave(end.code)
+        raise
+
+
+def _run() -> None:
     try:
         try:
             app()

@@ -304,11 +304,14 @@ _instances: "weakref.WeakSet[ModelInstance]" = weakref.WeakSet()
 
 
 @atexit.register
-def _end_all() -> None:
+def end_all() -> bool:
     """End the threads of all models, also those that were abandoned, before the interpreter is taken down.
 
     A call in C++ (ONNX Runtime, PyTorch) that returns to an interpreter in its last moments would end the process by
     SIGABRT: Python ends the thread there, and C++ takes that for an exception that nobody catches.
+
+    Returns:
+        whether all have ended, after three seconds at most.
     """
     end = time.monotonic() + EXIT_GRACE
     running = [instance for instance in _instances if not instance.join(0)]
@@ -317,6 +320,7 @@ def _end_all() -> None:
     for instance in running:
         instance.join(max(0.0, end - time.monotonic()))
     end_workers(end)
+    return all(instance.join(0) for instance in running)
 
 
 def _complete(future: "Future[Any]", call: Callable[[], Any]) -> "Unfinished | None":
