@@ -12,8 +12,8 @@ import sys
 def leave(status: object) -> None:
     """End the process at once, with all that is done at exits, where a model's call would not let Python end it.
 
-    A call in C++ that returns to an interpreter in its last moments ends the process by SIGABRT, whatever its status was
-    to be. Where no such call is being made this returns, and the process ends as usual.
+    A call in C++ that returns to an interpreter in its last moments ends the process by SIGABRT, whatever its status
+    was to be. Where no such call is being made this returns, and the process ends as usual.
 
     Args:
         status: what `SystemExit` carries: a number, None for 0, or a text for the standard error and 1.
