@@ -11,8 +11,9 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+from sluice.app import damage
 from sluice.app.decoders import EXPOSE, SKIP, TRY, check_available, is_video_decoder, keep_on_gpu, refuses
-from sluice.app.flow import FlowCounts, PadFlow, StreamFlow
+from sluice.app.flow import PadFlow, StreamFlow
 from sluice.app.frame_memory import HOST, NAMES, FrameMemory
 from sluice.app.gst import add_chain, link_pads, make_element
 from sluice.app.images import ImageFeed
@@ -37,10 +38,6 @@ _THREADS = ("max-threads", "threads")
 # so that GStreamer copies each into newly allocated memory. Without it libav's pictures are copied into a pool's, which
 # takes 1.8 ms of a core less for one of 1080p.
 _DIRECT = "direct-rendering"
-# What may be missing of a container's duration, or at its start, without being called damage: streams of one file do
-# not begin and end together to the frame, and durations are rounded.
-_TOLERANCE_NS = 500 * 1_000_000
-_TOLERANCE_SHARE = 0.05
 # A file whose end has been read gives its first picture within so many seconds, or never.
 _DECODING_BEGINS = 10.0
 
@@ -227,27 +224,15 @@ class SourceBin:
         if self._decoded is None:
             return []
         decoded = self._decoded.read()
-        found = list(self.problems)
-        if decoded.corrupted:
-            found.append(f"the decoder marked {decoded.corrupted} frames as damaged")
+        found = [*self.problems, *damage.marked(decoded)]
         demuxed = [counts for counts in (flow.read() for flow in self._demuxed) if counts.buffers]
         if self.source.live or not demuxed:
             return found
-        if (late := _missing_at_start(decoded, demuxed)) > _TOLERANCE_NS:
-            found.append(f"the first {late / 1e9:.1f} s cannot be decoded: the stream begins between key frames")
-        if not self._limit or decoded.buffers < self._limit:
-            found += self._missing_at_end(demuxed)
-        return found
-
-    def _missing_at_end(self, demuxed: list[FlowCounts]) -> list[str]:
+        found += damage.missing_at_start(decoded, demuxed)
         known, duration = self._decoded_pad.query_duration(Gst.Format.TIME) if self._decoded_pad else (False, 0)
-        if not known:
-            return []
-        spans = [(c.last_end or 0) - (c.segment_start or c.first_pts or 0) for c in demuxed]
-        missing = duration - max(spans)
-        if missing <= max(_TOLERANCE_NS, _TOLERANCE_SHARE * duration):
-            return []
-        return [f"the file ends {missing / 1e9:.1f} s early: its header says {duration / 1e9:.1f} s"]
+        if known and (not self._limit or decoded.buffers < self._limit):
+            found += damage.missing_at_end(demuxed, duration)
+        return found
 
     def _connect(self, element: Gst.Element, signal: str, handler: Callable[..., Any]) -> None:
         self._handlers.append((element, element.connect(signal, handler)))
@@ -406,11 +391,3 @@ def _name_region(
         return Gst.PadProbeReturn.OK
     pad.push_event(region_event(number, region))
     return Gst.PadProbeReturn.REMOVE
-
-
-def _missing_at_start(decoded: FlowCounts, demuxed: list[FlowCounts]) -> int:
-    """Return nanoseconds between the first packet that is to be shown and the first frame decoded."""
-    if decoded.first_pts is None:
-        return 0
-    first = min(max(c.segment_start or 0, c.first_pts or 0) for c in demuxed)
-    return max(0, decoded.first_pts - first)
