@@ -17,6 +17,7 @@ from sluice.app.outputs.encoding import find_encoder
 from sluice.errors import ConfigurationError
 
 FRAMES = 60
+SECONDS = 40
 DECODERS = pytest.mark.parametrize(
     ("decoder", "memory"), [("nvv4l2decoder", "NVMM"), ("nvh264dec", "CUDAMemory")], ids=["NVMM", "CUDAMemory"]
 )
@@ -29,13 +30,16 @@ def play(tmp_path, clip, decoder, **options):
     given = {"sources": [clip, clip], "decoder": "nvdec", "frames": FRAMES, **options}
     order = tmp_path / "options.json"
     order.write_text(json.dumps(given))
-    done = subprocess.run(
-        [sys.executable, str(HERE / "run_sluice.py"), str(order)],
-        env={**os.environ, "GST_PLUGIN_FEATURE_RANK": f"{decoder}:MAX"},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, str(HERE / "run_sluice.py"), str(order)],
+            env={**os.environ, "GST_PLUGIN_FEATURE_RANK": f"{decoder}:MAX"},
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
+    except subprocess.TimeoutExpired as late:
+        pytest.fail(f"it was not over after {SECONDS} s; it wrote: {(late.stderr or b'')[-3000:]!r}")
     assert done.returncode == 0, done.stderr[-3000:]
     summary = json.loads(done.stdout.strip().splitlines()[-1])
     assert summary["errors"] == [], summary
