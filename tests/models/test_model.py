@@ -159,6 +159,19 @@ def test_a_wrong_result_is_named_with_model_stream_and_frame(message, results):
     assert message in str(caught.value)
 
 
+def test_a_model_may_empty_the_list_of_frames_it_is_given():
+    """What it returns is counted against what went in, not against what is left."""
+
+    def eats(frames):
+        taken = [frames.pop() for _ in list(frames)]
+        return [one_box() for _ in taken[1:]]
+
+    given = frames(2)
+    with pytest.raises(ModelError, match="eats returned 1 results for 2 frames"):
+        as_model(eats).infer(given)
+    assert len(given) == 2
+
+
 def test_other_libraries_results_are_converted():
     def mixed(frames):
         return (

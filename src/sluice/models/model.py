@@ -162,7 +162,8 @@ class AdaptedModel(Prompted):
             ModelError: the model returned something else, see `check_results`.
         """
         self.load()
-        return self._checked(self._infer(frames), frames)
+        # A list of its own, which it may empty: results are counted against the frames that went in.
+        return self._checked(self._infer(list(frames)), frames)
 
     def begin(self, frames: list[Frame]) -> BegunModel | None:
         """Begin what `infer` does without waiting for it; None where the model does not do that."""
@@ -170,7 +171,7 @@ class AdaptedModel(Prompted):
         if begin is None:
             return None
         self.load()
-        begun = begin(frames)
+        begun = begin(list(frames))
         if begun is None:
             return None
         return BegunModel(begun, self._filtered if begun.valid else functools.partial(self._checked, frames=frames))
