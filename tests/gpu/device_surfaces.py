@@ -7,7 +7,7 @@ import torch
 from array_surfaces import ArraySurface
 
 from sluice.contract._surface import Plane
-from sluice.contract.formats import MemType
+from sluice.contract.formats import Layout, MemType
 
 
 class DeviceSurface:
@@ -17,6 +17,7 @@ class DeviceSurface:
         self.width, self.height = host.width, host.height
         self.matrix, self.full_range, self.color_format = host.matrix, host.full_range, host.color_format
         self.mem_type, self.gpu_id, self.index = MemType.CUDA_DEVICE, 0, 0
+        self.layout, self.format = Layout.PITCH, name
         rows = [plane.reshape(len(plane), -1) for plane in host.planes]
         shapes = [(len(row), row.shape[1] + padding) for row in rows]
         memory = np.concatenate([np.pad(row, ((0, 0), (0, padding)), constant_values=77).ravel() for row in rows])

@@ -135,3 +135,51 @@ class Reading:
         for frame in frames:
             assert frame.rgb().shape == (frame.height, frame.width, 3)
         return [Detections.empty() for _ in frames]
+
+
+class Filters:
+    """Has NVIDIA's converter scale a frame by each of its filters, and notes how far OpenCV's are from them.
+
+    Args:
+        path: the file, a JSON object from the filter's number to the mean and the largest difference in levels.
+    """
+
+    labels = ("frame",)
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+
+    def infer(self, frames):
+        import cv2
+        import numpy as np
+
+        from sluice.contract.transform import Filter, SurfaceTransform
+        from sluice.models.nvinfer.input import FILTERS
+
+        if not self._path.exists():
+            stream = torch.cuda.Stream()
+            transform, seen = SurfaceTransform(0), {}
+            whole = _rgba(transform.begin([frames[0].surface], stream.cuda_stream), stream)
+            for number in Filter:
+                size = 640, 384
+                conversion = transform.begin([frames[0].surface], stream.cuda_stream, size=size, filter=number)
+                found = _rgba(conversion, stream).astype(int)
+                wanted = cv2.resize(whole, size, interpolation=FILTERS[int(number)]).astype(int)
+                gap = np.abs(found - wanted)[..., :3]
+                seen[int(number)] = [float(gap.mean()), int(gap.max())]
+            self._path.write_text(json.dumps(seen))
+        return [Detections.empty() for _ in frames]
+
+
+def _rgba(conversion, stream):
+    """uint8 [height, width, 4] of a conversion's only surface, on the host."""
+    import numpy as np
+    from cuda.bindings import runtime
+
+    stream.synchronize()
+    conversion.finish()
+    plane = conversion.surfaces[0].planes[0]
+    rows = np.empty((plane.height, plane.pitch), np.uint8)
+    (error,) = runtime.cudaMemcpy(rows.ctypes.data, plane.address, rows.nbytes, runtime.cudaMemcpyKind(2))
+    assert int(error) == 0, error
+    return np.ascontiguousarray(rows[:, : plane.width * 4].reshape(plane.height, plane.width, 4))

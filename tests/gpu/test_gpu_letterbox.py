@@ -10,7 +10,7 @@ pytest.importorskip("triton", reason="the GPU path needs triton")
 from array_surfaces import noise, rgb_of
 from device_surfaces import DeviceSurface
 
-from sluice.contract.formats import Matrix, MemType
+from sluice.contract.formats import DEEP_FORMATS, Layout, Matrix, MemType
 from sluice.contract.surface import SurfaceError
 from sluice.errors import ConfigurationError
 from sluice.models.gpu.preprocess import check_spec, letterbox, new_input
@@ -64,6 +64,10 @@ def full_rgb(surface, name):
     if name == "GRAY8":
         y, u, v = planes[0], np.full_like(planes[0], 128), np.full_like(planes[0], 128)
         return unclipped(y, u, v, Matrix.BT601, surface.full_range)
+    if name in DEEP_FORMATS:
+        y = planes[0][..., 1]
+        u, v = (np.repeat(np.repeat(planes[1][..., i], 2, 0), 2, 1)[:height, :width] for i in (1, 3))
+        return unclipped(y, u, v, surface.matrix, surface.full_range)
     if name == "YUY2":
         y = planes[0][:, :width, 0]
         u, v = (np.repeat(planes[0][:, i::2, 1], 2, axis=1)[:, :width] for i in (0, 1))
@@ -90,7 +94,7 @@ COLOURS = [(matrix, full) for matrix in (Matrix.BT601, Matrix.BT709) for full in
 
 
 @pytest.mark.parametrize(("matrix", "full_range"), COLOURS)
-@pytest.mark.parametrize("name", ["NV12", "I420", "YUY2"])
+@pytest.mark.parametrize("name", ["NV12", "I420", "YUY2", "P010_10LE", "P012_LE"])
 def test_yuv_is_the_formula(device, name, matrix, full_range):
     host = noise(name, 150, 91, matrix=matrix, full_range=full_range)
     found, _ = run([DeviceSurface(host, name, device)], SPEC, device)
@@ -166,6 +170,23 @@ def test_a_surface_in_system_memory_is_refused_with_the_converter(device):
     surface.mem_type = MemType.SYSTEM
     with pytest.raises(SurfaceError, match=r"SYSTEM.*nvvideoconvert ! video/x-raw\(memory:NVMM\)"):
         run([surface], SPEC, device)
+
+
+@pytest.mark.parametrize(
+    ("memory", "layout", "name", "read"),
+    [
+        (MemType.CUDA_DEVICE, Layout.PITCH, "NV12", True),
+        (MemType.CUDA_PINNED, Layout.PITCH, "RGBA", True),
+        (MemType.CUDA_DEVICE, Layout.PITCH, "UYVY", False),
+        (MemType.CUDA_DEVICE, Layout.BLOCK_LINEAR, "NV12", False),
+        (MemType.CUDA_ARRAY, Layout.PITCH, "NV12", False),
+        (MemType.SURFACE_ARRAY, Layout.PITCH, "NV12", False),
+    ],
+)
+def test_what_the_kernel_cannot_read_is_known_beforehand(device, memory, layout, name, read):
+    surface = DeviceSurface(noise("NV12", 8, 8), "NV12", device)
+    surface.mem_type, surface.layout, surface.format = memory, layout, name
+    assert TableWriter(SPEC, 0).reads(surface) is read
 
 
 def test_a_surface_on_another_gpu_is_refused_by_number(device):

@@ -94,6 +94,26 @@ def test_a_network_gives_each_stream_its_own_boxes(clip, decoder):
     assert len({str(found[0]) for found in several}) > 10, "the boxes do not change from frame to frame"
 
 
+OTHER_FORMATS = ("P010_10LE", "UYVY", "NV16", "NV24", "Y444", "RGBA", "I420")
+
+
+@pytest.mark.parametrize("name", OTHER_FORMATS)
+def test_a_network_reads_what_a_converter_makes(clip, name):
+    """The kernel reads some formats, NVIDIA's converter the others; the pictures are the same but for roundings."""
+    found = []
+    for decoder in (NVMM, f"{NVMM} ! nvvideoconvert ! video/x-raw(memory:NVMM),format={name}"):
+        model = f"model={HERE / 'seeing_models.py'}:Boxes"
+        more = f'{SIZED};prepare=2" confidence-threshold=0 in-flight=3'
+        result = run(line(clip, decoder, 2, model, more), frames=60)
+        assert (result["host_maps"], result["copies"]) == (0, 0)
+        found.append({(one["stream"], one["number"]): one["objects"] for one in result["objects"]})
+    common = found[0].keys() & found[1].keys()
+    assert len(common) > 40
+    for key in common:
+        for one, other in zip(*(each[key] for each in found), strict=True):
+            assert one == pytest.approx(other, abs=6e-3), key  # 1.5 of 255 levels
+
+
 def test_a_network_on_the_processor_refuses_gpu_memory_with_the_converter(clip):
     model = f"model={HERE / 'seeing_models.py'}:Boxes device=cpu"
     options = f'{SIZED}"'

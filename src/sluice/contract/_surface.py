@@ -17,6 +17,7 @@ from sluice.contract.formats import (
     meaning,
     plane_shapes,
     read_colour_tag,
+    readable_format,
 )
 from sluice.errors import ContractError, StaleBufferError
 
@@ -184,12 +185,15 @@ class Surface:
         Raises:
             ContractError: it is one whose pixels cannot be read.
         """
-        meaning(self._fields[4])
-        return ColorFormat(self._fields[4])
+        return readable_format(self._fields[4])
 
     @property
     def format(self) -> str:
-        """GStreamer's name of the pixel format, which says nothing of matrix and range; raises as `color_format`."""
+        """GStreamer's name of the pixel format, which says nothing of matrix and range.
+
+        Raises:
+            ContractError: NvBufSurface's colour format is not known.
+        """
         return meaning(self._fields[4])[0]
 
     @property
@@ -207,12 +211,16 @@ class Surface:
         """Whether the planes may be written, which they may be only inside `writable_batch` or `writable_raw`."""
         return self._writable
 
+    def descriptor(self) -> tuple[Hold, int]:
+        """Return what keeps this surface's ``NvBufSurfaceParams`` and the number of it in its batch, for C."""
+        return self._lease.hold, self.index
+
     @property
     def planes(self) -> tuple[Plane, ...]:
         """The planes, in GStreamer's order.
 
         Raises:
-            ContractError: there are not as many as the colour format has.
+            ContractError: there are not as many as the colour format has, or its pixels cannot be read.
         """
         if self._planes is None:
             self._planes = self._make_planes()
@@ -297,6 +305,7 @@ class Surface:
 
     def _make_planes(self) -> tuple[Plane, ...]:
         data, _, width, height, _, _, _, count, *numbers = self._fields
+        _ = self.color_format
         expected = plane_shapes(self.format, width, height)
         if count != len(expected):
             raise ContractError(

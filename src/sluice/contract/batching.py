@@ -14,7 +14,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.contract._pixels import RawFrameStruct, call, functions
-from sluice.contract.formats import FORMATS, FrameFormat
+from sluice.contract.formats import DEEP_FORMATS, FORMATS, FrameFormat
 from sluice.contract.gstref import buffer_address, take
 from sluice.errors import ContractError
 
@@ -139,9 +139,9 @@ def nvmm_caps(
 
 def raw_caps_template() -> Gst.Caps:
     """Return the caps of single frames that can be batched: the raw formats in system and in CUDA memory."""
-    formats = ", ".join(FORMATS)
+    formats, device = ", ".join(FORMATS), ", ".join((*FORMATS, *DEEP_FORMATS))
     return Gst.Caps.from_string(
-        f"video/x-raw, format=(string){{ {formats} }}; video/x-raw({CUDA_FEATURE}), format=(string){{ {formats} }}"
+        f"video/x-raw, format=(string){{ {formats} }}; video/x-raw({CUDA_FEATURE}), format=(string){{ {device} }}"
     )
 
 

@@ -56,9 +56,10 @@ class Layout(IntEnum):
 
 
 class ColorFormat(IntEnum):
-    """The values of ``NvBufSurfaceColorFormat`` (nvbufsurface.h) whose pixels Sluice reads and writes.
+    """The values of ``NvBufSurfaceColorFormat`` (nvbufsurface.h) whose pixels Sluice reads.
 
-    ``_ER`` is full range, no suffix limited range; ``_709`` and ``_2020`` name the matrix, no suffix is BT.601.
+    ``_ER`` is full range, no suffix limited range; ``_709`` and ``_2020`` name the matrix, no suffix is BT.601. Those
+    of 10 and 12 bits (``_10LE``, ``_12LE``) are a GPU's only, see `DEEP_FORMATS`.
     """
 
     GRAY8 = 1
@@ -81,6 +82,16 @@ class ColorFormat(IntEnum):
     YUV420_2020 = 35
     NV12_2020 = 36
     GRAY8_ER = 88
+    NV12_10LE = 29
+    NV12_10LE_ER = 37
+    NV12_10LE_709 = 38
+    NV12_10LE_709_ER = 39
+    NV12_10LE_2020 = 40
+    NV12_12LE = 30
+    NV12_12LE_ER = 85
+    NV12_12LE_709 = 86
+    NV12_12LE_709_ER = 87
+    NV12_12LE_2020 = 49
 
 
 class Matrix(IntEnum):
@@ -142,11 +153,48 @@ _RGB_VALUES = {
     "RGBx": ColorFormat.RGBX,
     "BGRx": ColorFormat.BGRX,
 }
+_DEEP_VALUES = {
+    "P010_10LE": {
+        (Matrix.BT601, False): ColorFormat.NV12_10LE,
+        (Matrix.BT601, True): ColorFormat.NV12_10LE_ER,
+        (Matrix.BT709, False): ColorFormat.NV12_10LE_709,
+        (Matrix.BT709, True): ColorFormat.NV12_10LE_709_ER,
+        (Matrix.BT2020, False): ColorFormat.NV12_10LE_2020,
+    },
+    "P012_LE": {
+        (Matrix.BT601, False): ColorFormat.NV12_12LE,
+        (Matrix.BT601, True): ColorFormat.NV12_12LE_ER,
+        (Matrix.BT709, False): ColorFormat.NV12_12LE_709,
+        (Matrix.BT709, True): ColorFormat.NV12_12LE_709_ER,
+        (Matrix.BT2020, False): ColorFormat.NV12_12LE_2020,
+    },
+}
+# NvBufSurface's values that nothing here reads, by matrix BT.601, BT.709, BT.2020 and range limited, full.
+_FOREIGN_VALUES = {
+    "NV21": ((8, 9), (), ()),
+    "UYVY": ((10, 11), (89, 90), (91,)),
+    "VYUY": ((12, 13), (), ()),
+    "YVYU": ((16, 17), (), ()),
+    "Y444": ((18, 71), (72, 73), (74,)),
+    "NV16": ((50, 54), (56, 58), (94,)),
+    "NV24": ((52, 55), (57, 59), (104,)),
+}
 FORMATS = (*_YUV_VALUES, *_RGB_VALUES)
 """GStreamer's names of the raw formats that can be in a batch."""
+DEEP_FORMATS = tuple(_DEEP_VALUES)
+"""Formats of NVMM surfaces that a GPU's kernels read, by the eight most significant bits; nothing else here does."""
+FOREIGN_FORMATS = tuple(_FOREIGN_VALUES)
+"""Formats of NVMM surfaces whose pixels are read by nothing here, but which NVIDIA's own converter reads."""
 
-_MEANING = {value: (name, *pair) for name, values in _YUV_VALUES.items() for pair, value in values.items()} | {
-    value: (name, Matrix.RGB, True) for name, value in _RGB_VALUES.items()
+_MEANING: dict[int, tuple[str, Matrix, bool]] = {
+    int(value): (name, *pair) for name, values in (_YUV_VALUES | _DEEP_VALUES).items() for pair, value in values.items()
+}
+_MEANING |= {int(value): (name, Matrix.RGB, True) for name, value in _RGB_VALUES.items()}
+_MEANING |= {
+    value: (name, matrix, full_range)
+    for name, matrices in _FOREIGN_VALUES.items()
+    for matrix, ranges in zip((Matrix.BT601, Matrix.BT709, Matrix.BT2020), matrices, strict=True)
+    for value, full_range in zip(ranges, (False, True), strict=False)
 }
 _PACKED_BYTES = {"RGB": 3, "BGR": 3, "RGBA": 4, "BGRA": 4, "RGBx": 4, "BGRx": 4}
 # GstVideoColorMatrix: 2 is FCC and 5 SMPTE 240M (see Matrix), 0 unknown, 1 RGB. GstVideoColorRange: see the names.
@@ -174,9 +222,9 @@ def color_format(name: str, matrix: Matrix, full_range: bool) -> ColorFormat:
 
     The nearest value keeps the range before the matrix: a wrong range changes every pixel, a wrong matrix only hues.
     """
-    if require_supported(name) in _RGB_VALUES:
+    if name in _RGB_VALUES:
         return _RGB_VALUES[name]
-    values = _YUV_VALUES[name]
+    values = _DEEP_VALUES[name] if name in _DEEP_VALUES else _YUV_VALUES[require_supported(name)]
     candidates = ((candidate, full_range) for candidate in (matrix, Matrix.BT709, Matrix.BT601))
     return next(values[pair] for pair in candidates if pair in values)
 
@@ -185,15 +233,30 @@ def meaning(value: int) -> tuple[str, Matrix, bool]:
     """Return (GStreamer's format name, matrix, full range) of an NvBufSurface colour format.
 
     Raises:
-        ContractError: its pixels cannot be read, with the formats that can.
+        ContractError: it is not known, with the formats whose pixels can be read.
     """
-    try:
-        return _MEANING[ColorFormat(value)]
-    except ValueError:
+    known = _MEANING.get(value)
+    if known is None:
         raise ContractError(
             f"a surface has NvBufSurface colour format {value}, which cannot be read; "
             f"these can: {', '.join(f'{item.name} ({item.value})' for item in ColorFormat)}"
-        ) from None
+        )
+    return known
+
+
+def readable_format(value: int) -> ColorFormat:
+    """Return an NvBufSurface colour format whose pixels can be read.
+
+    Raises:
+        ContractError: they cannot, with the converter.
+    """
+    name = meaning(value)[0]
+    if name in FOREIGN_FORMATS:
+        raise ContractError(
+            f"pixels in format {name} cannot be read; put `nvvideoconvert ! video/x-raw(memory:NVMM),format=NV12` "
+            "before this element"
+        )
+    return ColorFormat(value)
 
 
 def colour_tag(matrix: Matrix, full_range: bool) -> int:
@@ -215,6 +278,8 @@ def plane_shapes(name: str, width: int, height: int) -> tuple[PlaneShape, ...]:
     YUY2's only plane is counted in (luma, chroma) pairs of 2 bytes and has an even number of them in a row.
     """
     half_width, half_height = (width + 1) // 2, (height + 1) // 2
+    if name in DEEP_FORMATS:
+        return PlaneShape(width, height, 2), PlaneShape(half_width, half_height, 4)
     if require_supported(name) == "I420":
         chroma = PlaneShape(half_width, half_height, 1)
         return PlaneShape(width, height, 1), chroma, chroma
@@ -287,7 +352,9 @@ def _video_info(caps: Gst.Caps) -> Any:
 
 
 def _describe(info: Any, *, on_cuda: bool = False) -> FrameFormat:
-    name = require_supported(info.finfo.name)
+    name = info.finfo.name
+    if not (on_cuda and name in DEEP_FORMATS):
+        require_supported(name)
     matrix, full_range = _colorimetry(info, name)
     return FrameFormat(
         info=info,

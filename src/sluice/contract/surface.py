@@ -29,7 +29,8 @@ from sluice.errors import ContractError
 
 __all__ = ["Plane", "Surface", "SurfaceBatch", "SurfaceError", "writable_batch", "writable_raw"]
 
-_SURFACE = struct.Struct("=2Q6I20I")  # SurfaceInfo of native/surface.h
+SURFACE_STRUCT = struct.Struct("=2Q6I20I")
+"""``SurfaceInfo`` of native/surface.h."""
 _SIZE, _SIZE_OFFSET = struct.Struct("=2I"), 16  # width and height in it
 _BATCH = struct.Struct("=5I")  # BatchInfo of native/surface_read.c
 _RAW = struct.Struct("=Q120s5I4x")  # RawRead of native/surface_read.c
@@ -125,13 +126,13 @@ class SurfaceBatch:
         lib = short_functions() if lent else functions()
         while True:
             header = ctypes.create_string_buffer(_BATCH.size)
-            infos = ctypes.create_string_buffer(_SURFACE.size * places)
+            infos = ctypes.create_string_buffer(SURFACE_STRUCT.size * places)
             keep = ctypes.c_void_p()
             place = None if lent else ctypes.byref(keep)
             filled = call(lib.batch_read, buffer, header, infos, places, place, failed=-1)
             hold = None if lent else Hold(keep.value or 0)
             if filled <= places:
-                read = memoryview(infos)[: _SURFACE.size * filled].tobytes()
+                read = memoryview(infos)[: SURFACE_STRUCT.size * filled].tobytes()
                 return cls(_BATCH.unpack(header), read, hold, writable, buffer if hold is None else 0)
             places = filled
 
@@ -143,7 +144,7 @@ class SurfaceBatch:
             raise IndexError(f"a batch of {self._length} surfaces has no surface {index}")
         surface = self._surfaces.get(index)
         if surface is None:
-            fields = _SURFACE.unpack_from(self._infos, index * _SURFACE.size)
+            fields = SURFACE_STRUCT.unpack_from(self._infos, index * SURFACE_STRUCT.size)
             surface = self._surfaces[index] = Surface(self._lease, index, fields, index in self._writable)
         return surface
 
@@ -152,12 +153,12 @@ class SurfaceBatch:
 
     def sizes(self) -> npt.NDArray[np.uint32]:
         """Return width and height of every surface, uint32 ``[N, 2]``."""
-        words = np.frombuffer(self._infos, np.uint32).reshape(-1, _SURFACE.size // 4)
+        words = np.frombuffer(self._infos, np.uint32).reshape(-1, SURFACE_STRUCT.size // 4)
         return words[: self._length, 4:6]  # behind two 64-bit fields, see SurfaceInfo of native/surface.h
 
     def size(self, index: int) -> tuple[int, int]:
         """Return width and height of a surface in pixels, without making it."""
-        return _SIZE.unpack_from(self._infos, index * _SURFACE.size + _SIZE_OFFSET)
+        return _SIZE.unpack_from(self._infos, index * SURFACE_STRUCT.size + _SIZE_OFFSET)
 
     @property
     def mem_type(self) -> MemType:
@@ -230,7 +231,7 @@ def writable_raw(buffer: Gst.Buffer, caps: Gst.Caps | FrameFormat) -> Iterator[S
     """
     format = _raw_format(caps)  # kept while mapped: C reads its info
     raw = raw_struct(buffer, format)
-    info = ctypes.create_string_buffer(_SURFACE.size)
+    info = ctypes.create_string_buffer(SURFACE_STRUCT.size)
     keep = ctypes.c_void_p()
     mapped = call(functions().raw_write, ctypes.byref(raw), info, ctypes.byref(keep))
     try:

@@ -16,7 +16,7 @@ from gi.repository import GObject, Gst
 
 from sluice.elements.base import Pending, guarded
 from sluice.elements.events import INFER_INTERVAL_UPDATE, event_type, parse_control_event
-from sluice.elements.frame_caps import RAW_FORMATS, pad_template
+from sluice.elements.frame_caps import DEVICE_FORMATS, NVMM_FORMATS, RAW_FORMATS, pad_template
 from sluice.elements.infer_nvinfer import with_configuration
 from sluice.elements.infer_prompt import PromptedElement
 from sluice.elements.infer_properties import (
@@ -38,11 +38,10 @@ if TYPE_CHECKING:
     from sluice.elements.infer_work import Work
     from sluice.models.instance import Unfinished
 
-NVMM_FORMATS = "{ NV12, RGBA, I420, RGB }"
 CAPS = (
     f"video/x-raw(memory:NVMM), format={NVMM_FORMATS}; "
     "video/x-raw(memory:SluiceSurface); "
-    f"video/x-raw(memory:CUDAMemory), format={RAW_FORMATS}; "
+    f"video/x-raw(memory:CUDAMemory), format={DEVICE_FORMATS}; "
     f"video/x-raw, format={RAW_FORMATS}"
 )
 

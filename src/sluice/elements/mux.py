@@ -16,13 +16,14 @@ from gi.repository import GObject, Gst
 from sluice.contract.structures import required_structure
 from sluice.elements import events, mux_input, queries
 from sluice.elements.base import SourceTaskElement, guarded, post_error
+from sluice.elements.frame_caps import NVMM_FORMATS
 from sluice.elements.mux_input import Input
 from sluice.elements.mux_properties import DEFAULTS, GPROPERTIES
 from sluice.elements.mux_unlinked import UnlinkedWatch
 from sluice.elements.pad_numbers import PadNumbers
 from sluice.errors import ConfigurationError, ContractError
 
-_RAW = "video/x-raw; video/x-raw(memory:CUDAMemory); video/x-raw(memory:NVMM), format=(string){ NV12, RGBA, I420, RGB }"
+_RAW = f"video/x-raw; video/x-raw(memory:CUDAMemory); video/x-raw(memory:NVMM), format=(string){NVMM_FORMATS}"
 _BATCHES = "video/x-raw(memory:SluiceSurface); video/x-raw(memory:NVMM)"
 # Of one stream only, and without a meaning for the batches.
 _SWALLOWED = (int(Gst.EventType.GAP), int(Gst.EventType.STREAM_GROUP_DONE), int(Gst.EventType.STREAM_COLLECTION))

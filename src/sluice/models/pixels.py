@@ -18,7 +18,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from sluice.contract.formats import FORMATS, Matrix, meaning
+from sluice.contract.formats import DEEP_FORMATS, FORMATS, Matrix, meaning
+from sluice.errors import ContractError
 
 if TYPE_CHECKING:
     from sluice.contract.surface import Surface
@@ -51,9 +52,15 @@ def layout_of(surface: Surface) -> PixelLayout:
     """The layout of a surface.
 
     Raises:
-        ContractError: the pixel format is not one that Sluice reads.
+        ContractError: the pixel format is not one that Sluice reads on the host.
     """
-    return PixelLayout(meaning(surface.color_format)[0], surface.matrix, surface.full_range)
+    name = meaning(surface.color_format)[0]
+    if name in DEEP_FORMATS:
+        raise ContractError(
+            f"surface {surface.index} is {name}, which is read on a GPU only; put `nvvideoconvert ! "
+            "video/x-raw(memory:NVMM),format=NV12` before the mux"
+        )
+    return PixelLayout(name, surface.matrix, surface.full_range)
 
 
 @cache

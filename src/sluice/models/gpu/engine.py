@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sluice.contract.surface import SurfaceError
+from sluice.contract.transform import Conversion, SurfaceTransform
+from sluice.errors import ContractError
 from sluice.models.gpu.preprocess import check_spec, letterbox, new_input
 from sluice.models.gpu.table import ROW, TableWriter
 from sluice.models.letterbox import Letterbox
@@ -86,8 +89,11 @@ class _Plan:
 class InFlight:
     """A batch that the GPU works on. The surfaces must stay until `finish` has returned."""
 
-    def __init__(self, engine: Engine, slot: _Slot, size: int, boxes: list[Letterbox]) -> None:
+    def __init__(
+        self, engine: Engine, slot: _Slot, size: int, boxes: list[Letterbox], conversion: Conversion | None
+    ) -> None:
         self._engine, self._slot, self._size, self._boxes = engine, slot, size, boxes
+        self._conversion = conversion
 
     def ready(self) -> bool:
         """Whether `finish` would return at once."""
@@ -96,6 +102,8 @@ class InFlight:
     def finish(self) -> Results:
         """Wait for the batch and return its results, once."""
         self._slot.done.synchronize()
+        if self._conversion is not None:
+            self._conversion.finish()
         arrays = [tensor.numpy() for tensor in self._slot.results[self._size]]
         self._engine.give_back(self._slot)
         return Results(arrays, self._boxes)
@@ -138,6 +146,7 @@ class Engine:
         self._plans: dict[int, _Plan] = {}
         self._prepared: list[int] = []
         self._free: list[_Slot] = []
+        self._transform: SurfaceTransform | None = None
 
     @property
     def most(self) -> int:
@@ -159,6 +168,7 @@ class Engine:
         with torch.inference_mode(), torch.cuda.device(self.device), torch.cuda.stream(self._stream):
             plan = self._plans.get(size) or self._make_plan(size)
             slot = self._free.pop() if self._free else self._make_slot()
+            surfaces, conversion = self._readable(surfaces)
             boxes = self._writer.write(slot.rows[:size], surfaces)
             plan.table.copy_(slot.table[:size], non_blocking=True)
             outputs = plan.run()
@@ -167,7 +177,20 @@ class Engine:
             for result, output in zip(slot.results[size], outputs, strict=True):
                 result.copy_(output, non_blocking=True)
             slot.done.record(self._stream)
-        return InFlight(self, slot, size, boxes)
+        return InFlight(self, slot, size, boxes, conversion)
+
+    def _readable(self, surfaces: Sequence[Surface]) -> tuple[Sequence[Surface], Conversion | None]:
+        """The surfaces with those that the kernel cannot read converted by NVIDIA, on the stream."""
+        foreign = [place for place, surface in enumerate(surfaces) if not self._writer.reads(surface)]
+        if not foreign:
+            return surfaces, None
+        if self._transform is None:
+            self._transform = open_transform(surfaces[foreign[0]], self.device.index or 0)
+        conversion = self._transform.begin([surfaces[place] for place in foreign], self._stream.cuda_stream)
+        readable = list(surfaces)
+        for place, surface in zip(foreign, conversion.surfaces, strict=True):
+            readable[place] = surface
+        return readable, conversion
 
     def _size_for(self, frames: int) -> int:
         return self._batch or next(size for size in (*self._prepared, *SIZES) if size >= frames)
@@ -208,6 +231,8 @@ class Engine:
         self._stream.synchronize()
         self._plans.clear()
         self._free.clear()
+        if self._transform is not None:
+            self._transform.close()
 
     def _make_slot(self) -> _Slot:
         table = torch.zeros((self._batch or SIZES[-1], ROW), dtype=torch.int64, pin_memory=True)
@@ -248,3 +273,19 @@ class Engine:
 def _pinned(outputs: list[Any]) -> list[Any]:
     """Memory of the host for copies of these tensors."""
     return [torch.empty(output.shape, dtype=output.dtype, pin_memory=True) for output in outputs]
+
+
+def open_transform(surface: Surface, gpu: int) -> SurfaceTransform:
+    """NVIDIA's converter for a surface that the kernel cannot read.
+
+    Raises:
+        SurfaceError: its libraries are not there, or the surface is a part of one, with what to do.
+    """
+    try:
+        return SurfaceTransform(gpu)
+    except ContractError as error:
+        raise SurfaceError(
+            f"surface {surface.index}, {surface.format} in memory type {surface.mem_type.name} and layout "
+            f"{surface.layout.name}, has to be converted first, for which there is {error}; or put `nvvideoconvert ! "
+            "video/x-raw(memory:NVMM)`, or nvcodec's `cudaupload`, before the mux"
+        ) from error

@@ -67,8 +67,9 @@ class GpuPath:
 
     @staticmethod
     def takes(frames: Sequence[Frame]) -> bool:
-        """Whether the frames are in GPU memory, all of them."""
-        return bool(frames) and all(frame.surface.mem_type.on_cuda for frame in frames)
+        """Whether the frames are in GPU memory, all of them, or in memory that only NVIDIA's converter reads."""
+        kinds = [frame.surface.mem_type for frame in frames]
+        return bool(kinds) and all(kind.on_cuda or not kind.on_host for kind in kinds)
 
     def begin(self, frames: Sequence[Frame]) -> BegunBatch:
         """Queue frames on the GPU and return at once.

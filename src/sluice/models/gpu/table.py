@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sluice.contract.formats import MemType
+from sluice.contract.formats import DEEP_FORMATS, Layout, MemType, meaning
 from sluice.contract.surface import SurfaceError
 from sluice.models.letterbox import Letterbox
-from sluice.models.pixels import YUV, layout_of, yuv_to_rgb_matrix
+from sluice.models.pixels import YUV, PixelLayout, yuv_to_rgb_matrix
 from sluice.models.preprocess import Preprocessing
 
 if TYPE_CHECKING:
@@ -62,6 +62,9 @@ class Component(NamedTuple):
 COMPONENTS = {
     "I420": (Component(0, 0, 1), Component(1, 0, 1, 1, 1), Component(2, 0, 1, 1, 1)),
     "NV12": (Component(0, 0, 1), Component(1, 0, 2, 1, 1), Component(1, 1, 2, 1, 1)),
+    # The most significant byte of 16-bit samples, whose lowest bits are empty.
+    "P010_10LE": (Component(0, 1, 2), Component(1, 1, 4, 1, 1), Component(1, 3, 4, 1, 1)),
+    "P012_LE": (Component(0, 1, 2), Component(1, 1, 4, 1, 1), Component(1, 3, 4, 1, 1)),
     "YUY2": (Component(0, 0, 2), Component(0, 1, 4, 1, 0), Component(0, 3, 4, 1, 0)),
     "GRAY8": (Component(0, 0, 1),) * 3,
     "RGB": tuple(Component(0, i, 3) for i in (0, 1, 2)),
@@ -85,6 +88,13 @@ class TableWriter:
         self._spec = spec
         self._device = device
         self._known: dict[tuple[int, ...], tuple[Rows, Letterbox]] = {}
+
+    def reads(self, surface: Surface) -> bool:
+        """Whether the kernel can read a surface's memory, layout and pixel format, on whichever GPU it is."""
+        if surface.layout_key in self._known:
+            return True
+        memory = surface.mem_type.on_cuda or surface.mem_type is MemType.CUDA_PINNED
+        return memory and surface.layout is Layout.PITCH and surface.format in COMPONENTS
 
     def write(self, table: Rows, surfaces: Sequence[Surface]) -> list[Letterbox]:
         """Describe surfaces in the first rows of a table and mark the rest of its rows as padding.
@@ -115,11 +125,11 @@ class TableWriter:
         return boxes
 
     def _check(self, surface: Surface) -> None:
-        kind = surface.mem_type
-        if not kind.on_cuda and kind is not MemType.CUDA_PINNED:
+        if not self.reads(surface):
             raise SurfaceError(
-                f"surface {surface.index} is in memory type {kind.name}, which a kernel cannot read; put "
-                "`nvvideoconvert ! video/x-raw(memory:NVMM)`, or nvcodec's `cudaupload`, before the mux"
+                f"surface {surface.index}, {surface.format} in memory type {surface.mem_type.name} and layout "
+                f"{surface.layout.name}, is nothing that a kernel can read; put `nvvideoconvert ! "
+                "video/x-raw(memory:NVMM)`, or nvcodec's `cudaupload`, before the mux"
             )
         if any(plane.pitch * plane.height >= LARGEST for plane in surface.planes):
             raise SurfaceError(
@@ -133,7 +143,8 @@ class TableWriter:
             )
 
     def _describe(self, surface: Surface) -> tuple[Rows, Letterbox]:
-        spec, layout = self._spec, layout_of(surface)
+        spec = self._spec
+        layout = PixelLayout(meaning(surface.color_format)[0], surface.matrix, surface.full_range)
         box = Letterbox.fit((surface.width, surface.height), (spec.width, spec.height), spec.fit)
         row = np.zeros(ROW, np.int64)
         for i, part in enumerate(COMPONENTS[layout.name]):
@@ -156,7 +167,7 @@ class TableWriter:
 
 def _matrix(name: str, matrix: Any, full_range: bool, order: str) -> npt.NDArray[np.float64]:
     """float64 [3,4] from a format's components to red, green, blue (reversed for "BGR"), all of 0..255."""
-    if name in YUV:
+    if name in (*YUV, *DEEP_FORMATS):
         return yuv_to_rgb_matrix(matrix, full_range, order)
     result = np.eye(3, 4)
     if name == "GRAY8" and not full_range:
