@@ -15,6 +15,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst  # noqa: F401 - as in a pipeline, before PyTorch
 
+import sluice.models.network  # noqa: F401 - likewise; it brings OpenCV
 from sluice.runtimes.torch import DeviceModule, torch
 
 

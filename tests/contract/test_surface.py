@@ -209,7 +209,7 @@ def test_impossible_structs_are_refused_with_their_numbers(change, reason):
     ("change", "reason"),
     [
         (lambda p: setattr(p, "colorFormat", 2), "I420 and has 2 planes instead of 3"),
-        (lambda p: setattr(p, "colorFormat", 29), "colour format 29"),
+        (lambda p: setattr(p, "colorFormat", 41), "colour format 41"),
         (lambda p: p.planeParams.width.__setitem__(0, 63), "plane 0 .* is 63x48 .*; 64x48 of 1 would be right"),
         (lambda p: p.planeParams.height.__setitem__(1, 12), "plane 1 .* is 32x12 .*; 32x24 of 2 would be right"),
     ],

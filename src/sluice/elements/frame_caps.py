@@ -14,7 +14,9 @@ RAW_FORMATS = "{ I420, NV12, RGB, BGR, RGBA, BGRA, BGRx, RGBx, GRAY8, YUY2 }"
 DEVICE_FORMATS = f"{RAW_FORMATS[:-2]}, P010_10LE, P012_LE }}"
 """The same in a GPU's memory, whose kernels also read more than eight bits."""
 
-NVMM_FORMATS = "{ NV12, RGBA, I420, RGB, P010_10LE, P012_LE, NV16, NV24, Y444, NV21, UYVY, VYUY, YVYU }"
+NVMM_FORMATS = (
+    "{ NV12, RGBA, I420, RGB, BGR, BGRx, GRAY8, P010_10LE, P012_LE, NV16, NV24, Y444, NV21, UYVY, VYUY, YVYU }"
+)
 """The formats of NvBufSurfaces: first those that models read, then those that NVIDIA's converter makes so."""
 
 FRAME_CAPS = (
