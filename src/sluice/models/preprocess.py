@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sluice.contract.surface import Surface
 
 Triple = tuple[float, float, float]
-ANTIALIAS = -1  # no interpolation of OpenCV's
+ANTIALIAS, TEXTURE = -1, -2  # no interpolations of OpenCV's
 INTERPOLATION = {"linear": cv2.INTER_LINEAR, "area": cv2.INTER_AREA, "antialias": ANTIALIAS}
 
 
@@ -186,7 +186,21 @@ def _resize(plane: Image, size: tuple[int, int], interpolation: int) -> Image:
         return plane
     if interpolation == ANTIALIAS:
         return antialiased(plane, size)
+    if interpolation == TEXTURE:
+        return _as_texture(plane, size)
     image: Image = cv2.resize(plane, size, interpolation=interpolation)
+    return image
+
+
+def _as_texture(plane: Image, size: tuple[int, int]) -> Image:
+    """Linear interpolation as NVIDIA's converter has it: pixel x of the new picture is read at x times the scale - 1/2.
+
+    That is half a pixel above and left of the old picture's corner, where OpenCV keeps the centres in place.
+    """
+    height, width = plane.shape[:2]
+    matrix = np.array([[width / size[0], 0, -0.5], [0, height / size[1], -0.5]])
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    image: Image = cv2.warpAffine(plane, matrix, size, flags=flags, borderMode=cv2.BORDER_REPLICATE)
     return image
 
 

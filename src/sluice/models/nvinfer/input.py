@@ -14,7 +14,7 @@ from sluice.contract.formats import plane_shapes
 from sluice.errors import ConfigurationError
 from sluice.models.letterbox import Letterbox
 from sluice.models.pixels import Scratch, layout_of
-from sluice.models.preprocess import shrink
+from sluice.models.preprocess import TEXTURE, shrink
 
 if TYPE_CHECKING:
     from sluice.contract.surface import Surface
@@ -25,15 +25,15 @@ Float = npt.NDArray[np.float32]
 GRAY = 2  # model-color-format
 ORDERS = {0: "RGB", 1: "BGR"}
 
-#: scaling-filter to OpenCV's filter. 3 is NPP's "super sampling", which averages. 5 exists on the VIC of Jetsons alone,
-#: as its nicest; 6 is the default, which on a GPU is nearest.
+#: scaling-filter to the interpolation nearest to what NvBufSurfTransform does on a GPU, measured with DeepStream 9.0
+#: (tests/gpu/test_gpu_transform.py): 0, 3, 5 and 6 are OpenCV's to the bit, 2 and 4 its kin with other coefficients.
 FILTERS = {
     0: cv2.INTER_NEAREST,
-    1: cv2.INTER_LINEAR,
+    1: TEXTURE,
     2: cv2.INTER_CUBIC,
     3: cv2.INTER_AREA,
     4: cv2.INTER_LANCZOS4,
-    5: cv2.INTER_LANCZOS4,
+    5: cv2.INTER_NEAREST_EXACT,
     6: cv2.INTER_NEAREST,
 }
 
