@@ -150,11 +150,11 @@ class Filters:
         self._path = Path(path)
 
     def infer(self, frames):
-        import cv2
         import numpy as np
 
         from sluice.contract.transform import Filter, SurfaceTransform
         from sluice.models.nvinfer.input import FILTERS
+        from sluice.models.preprocess import resize
 
         if not self._path.exists():
             stream = torch.cuda.Stream()
@@ -164,7 +164,7 @@ class Filters:
                 size = 640, 384
                 conversion = transform.begin([frames[0].surface], stream.cuda_stream, size=size, filter=number)
                 found = _rgba(conversion, stream).astype(int)
-                wanted = cv2.resize(whole, size, interpolation=FILTERS[int(number)]).astype(int)
+                wanted = resize(whole, size, FILTERS[int(number)]).astype(int)
                 gap = np.abs(found - wanted)[..., :3]
                 seen[int(number)] = [float(gap.mean()), int(gap.max())]
             self._path.write_text(json.dumps(seen))

@@ -169,19 +169,20 @@ def shrink(
     if interpolation == cv2.INTER_AREA and (size[0] > width or size[1] > height):
         interpolation = cv2.INTER_LINEAR  # OpenCV's area interpolation enlarges in blocks
     if layout.name == "GRAY8":
-        return _resize(packed_to_packed(surface.host_plane(0), layout, order), size, interpolation)
+        return resize(packed_to_packed(surface.host_plane(0), layout, order), size, interpolation)
     if layout.name not in YUV:
-        return packed_to_packed(_resize(surface.host_plane(0), size, interpolation), layout, order)
+        return packed_to_packed(resize(surface.host_plane(0), size, interpolation), layout, order)
     if interpolation != ANTIALIAS:
         rows = _rows_read(height, size[1], interpolation)
-        return _resize(yuv_to_packed(surface, layout, order, rows, scratch), size, interpolation)
+        return resize(yuv_to_packed(surface, layout, order, rows, scratch), size, interpolation)
     luma, chroma = yuv_planes(surface, layout)
-    yuv = cv2.merge([_resize(plane, size, ANTIALIAS) for plane in (luma, *chroma)])
+    yuv = cv2.merge([resize(plane, size, ANTIALIAS) for plane in (luma, *chroma)])
     image: Image = cv2.transform(yuv, yuv_to_rgb_matrix(layout.matrix, layout.full_range, order))
     return image
 
 
-def _resize(plane: Image, size: tuple[int, int], interpolation: int) -> Image:
+def resize(plane: Image, size: tuple[int, int], interpolation: int) -> Image:
+    """A uint8 plane [h,w] or [h,w,channels] in another size (width, height)."""
     if (plane.shape[1], plane.shape[0]) == size:
         return plane
     if interpolation == ANTIALIAS:
