@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the GPU path needs torch")
 pytest.importorskip("triton", reason="the GPU path needs triton")
-from array_surfaces import noise, rgb_of
+from array_surfaces import from_rgb, noise, rgb_of
 from device_surfaces import DeviceSurface
 
 from sluice.contract.formats import DEEP_FORMATS, Layout, Matrix, MemType
@@ -31,9 +31,17 @@ def run(surfaces, spec, device, capacity=None):
     return target.cpu().numpy().astype(np.float64), boxes
 
 
+def assert_levels(found, wanted, level=1 / 255, precision=2e-5):
+    """The same levels; where a value lies between two of them, the kernel's float32 may choose the other."""
+    gap = np.abs(found - wanted)
+    assert gap.max() <= level + precision
+    assert (gap > precision).mean() < 0.005
+
+
 def reference(surface, name, spec):
-    """The definition in float64: the whole picture in RGB with chroma repeated, scaled linearly, padded, normalised."""
-    full = full_rgb(surface, name)
+    """The definition in float64: the whole picture in bytes of RGB with chroma repeated, scaled linearly to bytes,
+    padded, normalised."""
+    full = np.floor(np.clip(full_rgb(surface, name), 0, 255) + 0.5)
     box = Letterbox.fit((surface.width, surface.height), (spec.width, spec.height), spec.fit)
     x = np.clip((np.arange(box.width) + 0.5) * (surface.width / box.width) - 0.5, 0, surface.width - 1)
     y = np.clip((np.arange(box.height) + 0.5) * (surface.height / box.height) - 0.5, 0, surface.height - 1)
@@ -42,7 +50,7 @@ def reference(surface, name, spec):
     fx, fy = (x - x0)[None, :, None], (y - y0)[:, None, None]
     top = full[y0][:, x0] * (1 - fx) + full[y0][:, x1] * fx
     bottom = full[y1][:, x0] * (1 - fx) + full[y1][:, x1] * fx
-    scaled = np.clip(top * (1 - fy) + bottom * fy, 0, 255)
+    scaled = np.floor(top * (1 - fy) + bottom * fy + 0.5)
     result = np.full((spec.height, spec.width, 3), float(spec.pad))
     lines, columns = slice(max(0, box.top), box.top + box.height), slice(max(0, box.left), box.left + box.width)
     inside = result[lines, columns]
@@ -98,14 +106,14 @@ COLOURS = [(matrix, full) for matrix in (Matrix.BT601, Matrix.BT709) for full in
 def test_yuv_is_the_formula(device, name, matrix, full_range):
     host = noise(name, 150, 91, matrix=matrix, full_range=full_range)
     found, _ = run([DeviceSurface(host, name, device)], SPEC, device)
-    np.testing.assert_allclose(found[0], reference(host, name, SPEC), atol=2e-5)
+    assert_levels(found[0], reference(host, name, SPEC))
 
 
 @pytest.mark.parametrize("name", ["RGB", "BGR", "RGBA", "BGRA", "RGBx", "BGRx", "GRAY8"])
 def test_packed_formats_are_the_formula(device, name):
     host = noise(name, 75, 130)
     found, _ = run([DeviceSurface(host, name, device)], SPEC, device)
-    np.testing.assert_allclose(found[0], reference(host, name, SPEC), atol=2e-5)
+    assert_levels(found[0], reference(host, name, SPEC))
 
 
 @pytest.mark.parametrize(
@@ -121,8 +129,8 @@ def test_packed_formats_are_the_formula(device, name):
 def test_every_fit_and_normalisation(device, spec):
     host = noise("NV12", 130, 70)
     found, _ = run([DeviceSurface(host, "NV12", device)], spec, device)
-    largest = max(spec.scale * 255, 1) / min(spec.std)
-    np.testing.assert_allclose(found[0], reference(host, "NV12", spec), atol=2e-5 * largest)
+    level = spec.scale / min(spec.std)
+    assert_levels(found[0], reference(host, "NV12", spec), level, 2e-5 * 255 * level)
 
 
 def test_half_precision_and_bytes(device):
@@ -130,10 +138,10 @@ def test_half_precision_and_bytes(device):
     surface = DeviceSurface(host, "NV12", device)
     half = Preprocessing(64, 48, dtype="float16")
     found, _ = run([surface], half, device)
-    np.testing.assert_allclose(found[0], reference(host, "NV12", half), atol=6e-4)
+    assert_levels(found[0], reference(host, "NV12", half), precision=6e-4)
     bytes_ = Preprocessing(64, 48, dtype="uint8", scale=1.0)
     found, _ = run([surface], bytes_, device)
-    assert np.abs(found[0] - reference(host, "NV12", bytes_)).max() <= 0.501
+    assert_levels(found[0], reference(host, "NV12", bytes_), level=1)
 
 
 def test_a_batch_of_mixed_sizes_and_formats_in_one_launch(device):
@@ -142,7 +150,7 @@ def test_a_batch_of_mixed_sizes_and_formats_in_one_launch(device):
     surfaces = [DeviceSurface(host, kind[0], device) for host, kind in zip(hosts, kinds, strict=True)]
     found, boxes = run(surfaces, SPEC, device)
     for host, kind, picture, box in zip(hosts, kinds, found, boxes, strict=True):
-        np.testing.assert_allclose(picture, reference(host, kind[0], SPEC), atol=2e-5)
+        assert_levels(picture, reference(host, kind[0], SPEC))
         assert (box.frame_width, box.frame_height) == kind[1:]
 
 
@@ -154,15 +162,14 @@ def test_places_without_a_frame_are_left_alone(device):
 
 @pytest.mark.parametrize("name", ["NV12", "I420", "RGBA", "YUY2"])
 def test_it_is_what_the_processor_makes(device, name):
-    host = noise(name, 96, 64)
+    host = from_rgb(np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8), name)
     found, _ = run([DeviceSurface(host, name, device)], SPEC, device)
     processor = Preprocessor(SPEC, 1)
     processor.write(0, host)
     levels = np.abs(found[0] - processor.input[0].astype(np.float64)) * 255
-    # The processor rounds planes to bytes before it makes colours, whose weights are up to 2.1, and reads chroma at
-    # positions in steps of 1/32: in noise that is up to 2.1 * 255 / 64 levels and the rounding.
-    assert levels.mean() < 1
-    assert levels.max() < 12
+    # OpenCV's integer arithmetic is a level off now and then, in its colours and in its weights of 1/2048.
+    assert levels.mean() < 0.5
+    assert levels.max() < 3.01
 
 
 def test_a_surface_in_system_memory_is_refused_with_the_converter(device):

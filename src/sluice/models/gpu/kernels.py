@@ -13,8 +13,8 @@ BLOCK = 1024
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _sample(row, which: tl.constexpr, x0, x1, y0, y1, across, down, inside):  # type: ignore[no-untyped-def]
-    """One component between four samples; a sample stands for all pixels that share it, as in `shrink`."""
+def _corners(row, which: tl.constexpr, x0, x1, y0, y1, inside):  # type: ignore[no-untyped-def]
+    """One component of four pixels; a sample stands for all pixels that share it."""
     start = tl.load(row + which).to(tl.pointer_type(tl.uint8))
     pitch = tl.load(row + 3 + which).to(tl.int32)
     step = tl.load(row + 6 + which).to(tl.int32)
@@ -30,9 +30,13 @@ def _sample(row, which: tl.constexpr, x0, x1, y0, y1, across, down, inside):  # 
     b = tl.load(start + above + right, mask=inside, other=0).to(tl.float32)
     c = tl.load(start + below + left, mask=inside, other=0).to(tl.float32)
     d = tl.load(start + below + right, mask=inside, other=0).to(tl.float32)
-    top = a + (b - a) * across
-    bottom = c + (d - c) * across
-    return top + (bottom - top) * down
+    return a, b, c, d
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _level(value):  # type: ignore[no-untyped-def]
+    """A brightness as the byte that a picture would hold."""
+    return tl.floor(tl.minimum(tl.maximum(value, 0.0), 255.0) + 0.5)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -41,6 +45,8 @@ def letterbox_kernel(  # type: ignore[no-untyped-def]
     ROW: tl.constexpr, FLOATS: tl.constexpr, ROUND: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Write [batch, 3, height, width], in any strides and type, of the frames that a table describes.
+
+    What the usual program makes of a frame: all of it in RGB bytes, resized linearly to bytes, then normalised.
 
     Args:
         table, floats: the same memory as int64 [batch, ROW] and as float32.
@@ -76,18 +82,24 @@ def letterbox_kernel(  # type: ignore[no-untyped-def]
     y1 = tl.minimum(y0 + 1, frame_height - 1)
     across = at_x - x0.to(tl.float32)
     down = at_y - y0.to(tl.float32)
-    first = _sample(row, 0, x0, x1, y0, y1, across, down, inside)
-    second = _sample(row, 1, x0, x1, y0, y1, across, down, inside)
-    third = _sample(row, 2, x0, x1, y0, y1, across, down, inside)
+    a0, b0, c0, d0 = _corners(row, 0, x0, x1, y0, y1, inside)
+    a1, b1, c1, d1 = _corners(row, 1, x0, x1, y0, y1, inside)
+    a2, b2, c2, d2 = _corners(row, 2, x0, x1, y0, y1, inside)
     numbers = floats + picture * (2 * ROW) + FLOATS
     place = target + picture * per_picture + line.to(tl.int64) * per_line + column * per_column
     padding = tl.load(numbers + 18)
     for channel in tl.static_range(3):
-        value = tl.load(numbers + 4 * channel) * first
-        value += tl.load(numbers + 4 * channel + 1) * second
-        value += tl.load(numbers + 4 * channel + 2) * third
-        value += tl.load(numbers + 4 * channel + 3)
-        value = tl.where(inside, tl.minimum(tl.maximum(value, 0.0), 255.0), padding)
+        by_0 = tl.load(numbers + 4 * channel)
+        by_1 = tl.load(numbers + 4 * channel + 1)
+        by_2 = tl.load(numbers + 4 * channel + 2)
+        more = tl.load(numbers + 4 * channel + 3)
+        a = _level(by_0 * a0 + by_1 * a1 + by_2 * a2 + more)
+        b = _level(by_0 * b0 + by_1 * b1 + by_2 * b2 + more)
+        c = _level(by_0 * c0 + by_1 * c1 + by_2 * c2 + more)
+        d = _level(by_0 * d0 + by_1 * d1 + by_2 * d2 + more)
+        top = a + (b - a) * across
+        bottom = c + (d - c) * across
+        value = tl.where(inside, _level(top + (bottom - top) * down), padding)
         value = value * tl.load(numbers + 12 + channel) + tl.load(numbers + 15 + channel)
         if ROUND:
             value = tl.floor(value + 0.5)
