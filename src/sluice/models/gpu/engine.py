@@ -167,8 +167,8 @@ class Engine:
         size = self._size_for(len(surfaces))
         with torch.inference_mode(), torch.cuda.device(self.device), torch.cuda.stream(self._stream):
             plan = self._plans.get(size) or self._make_plan(size)
-            slot = self._free.pop() if self._free else self._make_slot()
             surfaces, conversion = self._readable(surfaces)
+            slot = self._free.pop() if self._free else self._make_slot()
             boxes = self._writer.write(slot.rows[:size], surfaces)
             plan.table.copy_(slot.table[:size], non_blocking=True)
             outputs = plan.run()

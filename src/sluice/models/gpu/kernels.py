@@ -33,7 +33,7 @@ def _corners(row, which: tl.constexpr, x0, x1, y0, y1, inside):  # type: ignore[
     return a, b, c, d
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def _level(value):  # type: ignore[no-untyped-def]
     """A brightness as the byte that a picture would hold."""
     return tl.floor(tl.minimum(tl.maximum(value, 0.0), 255.0) + 0.5)
