@@ -110,3 +110,28 @@ def test_files_that_are_read(tmp_path: Path) -> None:
     (tmp_path / "1.png").touch()
     sources = parse_sources([clip, clip.as_uri(), tmp_path, "rtsp://host/s", "test:"])
     assert [source.files for source in sources] == [(clip,), (clip,), (tmp_path / "1.png",), (), ()]
+
+
+@pytest.mark.parametrize(
+    ("address", "mistake"),
+    [
+        ("rtsp://user:hunter22@[::1/s", "brackets"),
+        ("rtsp://user:hunter22@host:99999/s", "port"),
+        ("rtsp://user:hunter22@host:-1/s", "port"),
+        ("rtsp://", "no host"),
+        ("http:///clip.mp4", "no host"),
+        ("srt://camera", "no port"),
+        ("udp://", "no port"),
+    ],
+)
+def test_an_address_that_can_never_be_opened_is_refused_without_its_password(address: str, mistake: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"is no address: .*{mistake}") as refusal:
+        parse_sources([address])
+    assert "hunter22" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "address", ["srt://:9000?mode=listener", "udp://@:5000", "udp://239.1.1.1:5000", "rtmp://host/a/b"]
+)
+def test_addresses_without_what_others_need(address: str) -> None:
+    assert parse_sources([address])[0].uri == address

@@ -124,7 +124,7 @@ class Endings:
 
     def close(self) -> None:
         """Let go of what the branches hold; everything has stopped."""
-        for branch in self.branches.values():
+        for branch in list(self.branches.values()):  # streams may be leaving still, on threads of their own
             branch.close()
 
     def _throw_away(self, last: Gst.Element) -> None:

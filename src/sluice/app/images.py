@@ -9,7 +9,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
-from sluice.app.sources import LONGEST_SIDE
+from sluice.app.streams.policy import LONGEST_SIDE
 from sluice.elements.guard import guarded
 
 

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from glob import has_magic, iglob
 from pathlib import Path
 from typing import Literal
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from sluice.app.credentials import escape_user_info, redact
 from sluice.app.options import LARGEST
+from sluice.app.streams.policy import LONGEST_SIDE
 from sluice.errors import ConfigurationError
 
 Kind = Literal["uri", "images", "test"]
 
 IMAGE_SUFFIXES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 _NETWORK_SCHEMES = ("rtsp", "rtsps", "rtspt", "rtspu", "rtsph", "http", "https", "udp", "srt", "rtmp", "rtmps")
+_LISTENING_SCHEMES = ("udp", "srt")  # may wait for whoever sends, and have no usual port
 _URI_SCHEMES = (*_NETWORK_SCHEMES, "file", "v4l2")
 _LIVE_SCHEMES = ("rtsp", "udp", "srt", "rtmp", "v4l2")
 # Patterns and rates that videotestsrc takes; an unknown pattern is refused here, before a pipeline exists.
@@ -24,8 +26,6 @@ TEST_PATTERNS = ("smpte", "snow", "black", "white", "red", "green", "blue", "che
                  "blink", "smpte75", "zone-plate", "gamut", "chroma-zone-plate", "solid-color", "ball", "smpte100",
                  "bar", "pinwheel", "spokes", "gradient", "colors")  # fmt: skip
 _TEST_DEFAULTS = {"frames": "250", "size": "640x480", "fps": "30", "live": "0"}
-LONGEST_SIDE = 32_767
-"""The most pixels a picture may be wide or high: what GStreamer's video converter takes."""
 IMAGE_RATE = 25  # frames per second at which a folder of images is shown
 
 
@@ -124,11 +124,30 @@ def _network(text: str, scheme: str) -> Source:
         raise ConfigurationError(
             f"source {redact(text)!r} has the unknown scheme {scheme!r}; known are {', '.join(_URI_SCHEMES)} and test"
         )
-    shown = redact(text)
+    shown, uri = redact(text), escape_user_info(text)
+    if (mistake := _mistake_in(uri, scheme)) is not None:
+        raise ConfigurationError(f"source {shown!r} is no address: {mistake}")
     name = re.sub(r"[^\w.-]+", "_", shown.split("://", 1)[1].split("?", 1)[0]).strip("_") or scheme
     if scheme == "file":
         name = Path(shown).stem
-    return Source("uri", escape_user_info(text), shown, name, live=scheme.startswith(_LIVE_SCHEMES))
+    return Source("uri", uri, shown, name, live=scheme.startswith(_LIVE_SCHEMES))
+
+
+def _mistake_in(uri: str, scheme: str) -> str | None:
+    """Return what is wrong with a network address, without words of its own; None where it can be read."""
+    if scheme not in _NETWORK_SCHEMES:
+        return None
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return "the brackets of an IPv6 address do not match, or hold none"
+    try:
+        port = parts.port
+    except ValueError:
+        return "the port is no number from 0 to 65535"
+    if not parts.hostname and scheme not in _LISTENING_SCHEMES:
+        return "it names no host"
+    return None if port or scheme not in _LISTENING_SCHEMES else "it names no port"
 
 
 def _local(text: str) -> list[Source]:

@@ -97,6 +97,12 @@ def test_nothing_is_reported_that_is_not_wrong_and_no_value_of_a_secret(tmp_path
     ("text", "where", "said"),
     [
         ("streams: [{name: a, source: 'test:ball'}, {name: a, source: 'test:snow'}]", "streams[1].name", "streams[0]"),
+        (
+            "streams: [{name: a, source: 'test:ball'}, {name: A, source: 'test:snow'}]",
+            "streams[1].name",
+            "capitals only",
+        ),
+        ("streams: [{name: a, source: 'rtsp://[::1'}]", "streams[0].source", "is no address"),
         ("streams: [{name: a, source: nowhere.mp4}]", "streams[0].source", "there is no file"),
         ("streams: [{name: a, source: 'gopher://x'}]", "streams[0].source", "unknown scheme 'gopher'"),
         ("model: {name: poeple}", "model.name", "people"),

@@ -23,6 +23,7 @@ from sluice.errors import ConfigurationError
         (StreamPolicy, {"region": (0, 0, 10, 0)}, "region"),
         (StreamPolicy, {"region": (0, -1, 10, 10)}, "region"),
         (StreamPolicy, {"region": 5}, "region"),
+        (StreamPolicy, {"region": (0, 0, 10, 2**33)}, "each at most 32767"),
         (StreamPolicy, {"retry": "never"}, "retry is 'never'"),
         (RetryPolicy, {"first": -1}, "retry.first"),
         (RetryPolicy, {"first": 10, "most": 5}, "retry.most is 5; it is a number from 10"),

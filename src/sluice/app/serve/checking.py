@@ -54,9 +54,10 @@ def tried(at: Location, work: Callable[[], object]) -> Faults:
 def _streams(config: Config, folder: Path) -> Faults:
     first: dict[str, int] = {}
     for index, stream in enumerate(config.streams):
-        if stream.name in first:
-            yield ("streams", index, "name"), f"is {stream.name!r}, as that of streams[{first[stream.name]}]"
-        first.setdefault(stream.name, index)
+        if (before := first.setdefault(stream.name.lower(), index)) != index:
+            same = stream.name == config.streams[before].name
+            as_it = "as that of" if same else "which differs in capitals only from that of"
+            yield ("streams", index, "name"), f"is {stream.name!r}, {as_it} streams[{before}]"
         yield from check_source(("streams", index, "source"), located_source(stream.source, folder))
         yield from tried(("streams", index, "outputs"), partial(stream.outputs.of, config.outputs))
         if config.outputs.rtsp is None and "rtsp" in stream.outputs.model_fields_set and stream.outputs.rtsp:

@@ -12,6 +12,8 @@ Delivery = Literal["auto", "every", "freshest"]
 Decoder = Literal["auto", "software", "vaapi", "nvdec"]
 Transport = Literal["auto", "tcp", "udp"]
 
+LONGEST_SIDE = 32_767
+"""The most pixels a picture may be wide or high: what GStreamer's video converter takes."""
 LONGEST_SECONDS = 86_400.0
 """The longest time a policy may name: a day."""
 
@@ -136,6 +138,9 @@ def _check_region(region: object) -> None:
     if region is None:
         return
     sides = region if isinstance(region, tuple | list) else ()
-    whole = len(sides) == 4 and all(type(side) is int and side >= 0 for side in sides)
+    whole = len(sides) == 4 and all(type(side) is int and 0 <= side <= LONGEST_SIDE for side in sides)
     if not whole or not (sides[2] and sides[3]):
-        raise ConfigurationError(f"region is {region!r}; it is x, y, width, height in pixels, the last two at least 1")
+        raise ConfigurationError(
+            f"region is {region!r}; it is x, y, width, height in pixels, the last two at least 1, each at most "
+            f"{LONGEST_SIDE}"
+        )
