@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.app.memory import Trimmer
+from sluice.app.allocation import Trimmer
 
 
 def test_memory_is_given_back_once_in_a_while() -> None:

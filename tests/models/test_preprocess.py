@@ -131,6 +131,20 @@ def test_padding_is_renewed_when_a_frame_of_another_shape_takes_the_slot():
     assert not target.input[0].any()
 
 
+def test_frames_of_changing_sizes_and_formats_leave_nothing_in_the_next():
+    """The memory in which rows are converted is kept from frame to frame, and larger than a small frame needs."""
+    spec = Preprocessing(160, 128, scale=1.0)
+    preprocessor = Preprocessor(spec, 1)
+    kinds = list(
+        itertools.product(FORMATS, [(640, 360), (97, 33), (181, 321), (160, 128)], [Matrix.BT601, Matrix.BT709])
+    )
+    for seed, place in enumerate(np.random.default_rng(0).permutation(len(kinds))):
+        name, size, matrix = kinds[place]
+        surface = noise(name, *size, seed=seed, matrix=matrix)
+        preprocessor.write(0, surface)
+        assert np.array_equal(preprocessor.input[0], long_way(surface, spec)), kinds[place]
+
+
 def test_slots_do_not_touch_each_other():
     spec = Preprocessing(32, 32)
     target = Preprocessor(spec, 3)

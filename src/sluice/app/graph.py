@@ -24,6 +24,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app import handover, stuck
+from sluice.app.allocation import Trimmer
 from sluice.app.behind_tracker import BehindTracker
 from sluice.app.collector import Collector
 from sluice.app.endings import Endings
@@ -31,7 +32,6 @@ from sluice.app.frame_memory import FrameMemory
 from sluice.app.frame_queue import FrameQueue
 from sluice.app.gst import add_chain, link_pads, make_element
 from sluice.app.latency import ask_once
-from sluice.app.memory import Trimmer
 from sluice.app.options import MOST_STREAMS_PER_BATCH, Options
 from sluice.app.outputs import check_distinct
 from sluice.app.places import SOURCE, Place, find

@@ -15,11 +15,10 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app.accounts import Progress, leave_out_broken, progress_of
-from sluice.app.allocation import keep_pictures_apart
+from sluice.app.allocation import keep_few_arenas, keep_pictures_apart
 from sluice.app.graph import Graph
 from sluice.app.hearing import HEARD, Hearing
 from sluice.app.measuring import Measuring
-from sluice.app.memory import keep_few_arenas
 from sluice.app.model_control import ModelControl
 from sluice.app.options import Options
 from sluice.app.planned import Planned

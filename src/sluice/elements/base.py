@@ -284,11 +284,6 @@ class InFlightElement(SourceTaskElement):
             return answered
         return bool(self.sinkpad.query_default(self, query))
 
-    def limit_changed(self) -> None:
-        """Look at `in_flight` and `latency` again, after a property changed them."""
-        self._fifo.wake()
-        self.post_message(Gst.Message.new_latency(self))
-
 
 @guarded(Gst.FlowReturn.ERROR)
 def _sink_chain(pad: Gst.Pad, parent: InFlightElement, buffer: Gst.Buffer) -> Gst.FlowReturn:

@@ -109,10 +109,6 @@ class DirectFifo(Fifo):
     def drain(self) -> bool:
         return self.queue.drain()
 
-    def wake(self) -> None:
-        if self._queue is not None:
-            self._queue.set_limit(self._limit())
-
     def __len__(self) -> int:
         return 0 if self._queue is None else len(self._queue)
 

@@ -140,10 +140,5 @@ class Fifo:
             self._changed.wait_for(lambda: self._flushing or (not self._entries and self._taken is None))
             return not self._flushing
 
-    def wake(self) -> None:
-        """Let the waiters look again, after the limit changed."""
-        with self._changed:
-            self._changed.notify_all()
-
     def __len__(self) -> int:
         return len(self._entries)

@@ -135,7 +135,7 @@ class ModelInstance:
         open_model: called on the instance's thread; returns the model, not loaded yet.
     """
 
-    def __init__(self, definition: ModelDefinition, open_model: Callable[[ModelDefinition], Any]) -> None:
+    def __init__(self, definition: ModelDefinition, open_model: Callable[[ModelDefinition], LoadedModel]) -> None:
         self.definition = definition
         self._open_model = open_model
         self.line = Line()

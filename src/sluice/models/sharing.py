@@ -2,10 +2,9 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from sluice.errors import ConfigurationError
-from sluice.models.instance import STOP_GRACE, ModelDefinition
+from sluice.models.instance import STOP_GRACE, LoadedModel, ModelDefinition
 from sluice.models.slot import Listener, ModelSlot
 
 _shared: dict[str, ModelSlot] = {}
@@ -14,7 +13,7 @@ _shared_lock = threading.Lock()
 
 def acquire(
     definition: ModelDefinition,
-    open_model: Callable[[ModelDefinition], Any],
+    open_model: Callable[[ModelDefinition], LoadedModel],
     listener: Listener,
     instance_id: str | None = None,
 ) -> ModelSlot:

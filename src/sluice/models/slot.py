@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from sluice.contract.inflight import Route
 from sluice.errors import ModelError, format_trace
-from sluice.models.instance import STOP_GRACE, ModelDefinition, ModelInstance, Unfinished
+from sluice.models.instance import STOP_GRACE, LoadedModel, ModelDefinition, ModelInstance, Unfinished
 from sluice.models.swap import Calls, Sample, SwapReport, SwapRequest, SwapStatus, clear_frames, status_of, text_of
 
 log = logging.getLogger("sluice.models")
@@ -65,7 +65,7 @@ class ModelSlot:
         open_model: see :class:`~sluice.models.instance.ModelInstance`.
     """
 
-    def __init__(self, definition: ModelDefinition, open_model: Callable[[ModelDefinition], Any]) -> None:
+    def __init__(self, definition: ModelDefinition, open_model: Callable[[ModelDefinition], LoadedModel]) -> None:
         self.definition = definition
         self._open_model = open_model
         self._lock = threading.Lock()
@@ -228,7 +228,9 @@ class ModelSlot:
             raise _ModelLostError(text, why) from error
         self._replace(instance, self.definition)
 
-    def _open(self, definition: ModelDefinition, opener: Callable[[ModelDefinition], Any]) -> ModelInstance | None:
+    def _open(
+        self, definition: ModelDefinition, opener: Callable[[ModelDefinition], LoadedModel]
+    ) -> ModelInstance | None:
         return None if definition.model == NO_MODEL else ModelInstance(definition, opener)
 
     def _open_another(self, definition: ModelDefinition) -> Any:

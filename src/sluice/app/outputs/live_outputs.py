@@ -147,10 +147,6 @@ class LiveOutputs:
             self._sessions.pop(session, None)
             raise
 
-    def webrtc_candidate(self, session: str, line: int, candidate: str) -> None:
-        """Take an ICE candidate that a viewer found after its offer."""
-        self._session(session).add_candidate(line, candidate)
-
     def webrtc_state(self, session: str) -> str:
         """Return how a connection is: "new", "connecting", "connected"; "closed" once it is gone."""
         known = self._sessions.get(session)
@@ -284,12 +280,6 @@ class LiveOutputs:
         if pictures is None:
             raise ConfigurationError(f"{name}: pictures are not among the outputs")
         return pictures
-
-    def _session(self, session: str) -> webrtc.WebRtcViewer:
-        known = self._sessions.get(session)
-        if known is None:
-            raise ConfigurationError("there is no such WebRTC connection")
-        return known[1]
 
     def _mount(self, name: str, branch: LiveBranch) -> None:
         if self._server is None:

@@ -118,10 +118,6 @@ class WebRtcViewer:
         self._hub.remind(_CONNECTING, self._stop_if_unconnected)
         return str(self._bin.get_property("local-description").sdp.as_text())
 
-    def add_candidate(self, line: int, candidate: str) -> None:
-        """Take an ICE candidate that the viewer found later. For any thread."""
-        self._bin.emit("add-ice-candidate", line, candidate)
-
     def stop(self) -> None:
         """End the connection; without effect the second time."""
         stage, self._stage = self._stage, None
