@@ -60,7 +60,9 @@ def read_lines(path: str | Path, key: str = "") -> list[str]:
     try:
         if Path(path).exists() and not (is_file(path) or Path(path).is_dir()):  # reading might never end
             raise ModelError(f"{key}cannot read the label file {str(path)!r}: it is a pipe or a device")
-        return Path(path).read_text(encoding="utf-8-sig").rstrip().splitlines()
+        text = Path(path).read_text(encoding="utf-8-sig").rstrip()
+        # Not splitlines: a form feed or U+2028 within a label would move all classes behind it.
+        return text.split("\n") if text else []
     except OSError as error:
         raise ModelError(f"{key}cannot read the label file {str(path)!r}: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -10,6 +10,7 @@ import pytest
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.models.decoders import DECODERS, FAMILIES
+from sluice.models.labels import read_labels
 from sluice.models.nvinfer import files
 from sluice.models.nvinfer.boxes import PARSERS
 from sluice.models.nvinfer.config import read_config
@@ -52,6 +53,14 @@ def test_label_files_of_every_editor(tmp_path, text):
     path = tmp_path / "labels.txt"
     path.write_bytes(text.encode())
     assert read_label_lines(path) == (("a", "b"), ("c",))
+
+
+def test_only_ends_of_lines_end_a_label(tmp_path):
+    """Else all classes behind it would have the name of the one before."""
+    path = tmp_path / "labels.txt"
+    path.write_bytes("page\fone\nnext\u2028line\x85\n\nlast\n\n".encode())
+    assert read_labels(path) == ("page\fone", "next\u2028line", "", "last")
+    assert [row[0] for row in read_label_lines(path)][0::3] == ["page\fone", "last"]
 
 
 def test_a_name_longer_than_any_files_is_no_file(tmp_path):
