@@ -10,11 +10,13 @@ import pytest
 from array_surfaces import noise, rgb_of
 
 from sluice.contract.formats import Matrix
+from sluice.models import recycling
 from sluice.models.frame import Frame
 from sluice.models.pixels import to_packed
 
 COLOURS = list(itertools.product([Matrix.BT601, Matrix.BT709, Matrix.BT2020], [False, True]))
 SIZES = [(64, 48), (63, 48), (64, 47), (1, 1), (33, 17)]
+from sluice.models.recycling import recycled
 
 
 def reference(surface, name):
@@ -94,3 +96,26 @@ def test_planes_are_the_surface_itself():
     planes = [np.from_dlpack(plane) for plane in Frame(surface, stream=0, number=0, pts=0).planes()]
     assert [plane.shape for plane in planes] == [(20, 30), (10, 15, 2)]
     assert all(np.shares_memory(mine, theirs) for mine, theirs in zip(planes, surface.planes, strict=True))
+
+
+def test_a_picture_lies_where_one_lay_that_nobody_holds():
+    shape = 700, 800, 3
+    first = recycled(shape)
+    place = first.ctypes.data
+    part = first[10:20, ::2, 0]
+    part[...] = 7
+    del first
+    second = recycled(shape)
+    second[...] = 9
+    assert (part == 7).all(), "a part of the first is still held"
+    assert second.ctypes.data != place
+    del part
+    assert recycled(shape).ctypes.data == place
+
+
+def test_pictures_of_many_sizes_keep_few_blocks():
+    held = [recycled((1000, 1000 + i)) for i in range(20)]
+    assert len({array.ctypes.data for array in held}) == 20
+    del held
+    assert len(recycling._free) <= recycling.MOST
+    assert recycled((5, 7)).shape == (5, 7)

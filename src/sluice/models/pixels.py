@@ -10,7 +10,7 @@ limited-range luma is (Y-16)/219 and chroma (C-128)/224, full-range luma Y/255 a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from sluice.contract.formats import DEEP_FORMATS, FORMATS, Matrix, meaning
 from sluice.errors import ContractError
+from sluice.models.recycling import recycled
 
 if TYPE_CHECKING:
     from sluice.contract.surface import Surface
@@ -28,6 +29,7 @@ Image = npt.NDArray[Any]
 Rows = slice | npt.NDArray[np.intp]
 
 ALL_ROWS = (slice(None),)
+STRIP_BYTES = 500_000  # of RGB that is made at a time, with as much again on the way: half of a usual core's cache
 
 YUV = ("I420", "NV12", "YUY2")
 PACKED = ("RGB", "BGR", "RGBA", "BGRA", "RGBx", "BGRx")
@@ -145,15 +147,14 @@ class Scratch:
     """
 
     def __init__(self) -> None:
-        self._blocks: dict[str, npt.NDArray[np.uint8]] = {}
+        self._block = np.empty(0, np.uint8)
 
-    def array(self, name: str, shape: tuple[int, ...]) -> Image:
-        """uint8 of a shape that holds anything; what was given under the name before is no longer to be read."""
+    def array(self, shape: tuple[int, ...]) -> Image:
+        """uint8 of a shape that holds anything; what was given before is no longer to be read."""
         size = math.prod(shape)
-        block = self._blocks.get(name)
-        if block is None or block.size < size:
-            self._blocks[name] = block = np.empty(size, np.uint8)
-        return block[:size].reshape(shape)
+        if self._block.size < size:
+            self._block = np.empty(size, np.uint8)
+        return self._block[:size].reshape(shape)
 
 
 def yuv_to_packed(
@@ -166,27 +167,37 @@ def yuv_to_packed(
         layout: its layout.
         order: "RGB" or "BGR".
         parts: the rows to write; a slice costs less than their numbers.
-        scratch: where the result lies; None: in memory of its own.
+        scratch: where the result lies; None: in memory of its own, see `recycled`.
     """
     luma, chroma = yuv_planes(surface, layout)
     repeat = 1 if layout.name == "YUY2" else 2
     numbers = np.arange(surface.height)
-    made = Scratch() if scratch is None else scratch
-    result = made.array("frame", (surface.height, surface.width, 3))
-    for rows in parts:
+    shape = surface.height, surface.width, 3
+    result = recycled(shape) if scratch is None else scratch.array(shape)
+    for rows in _strips(parts, surface.height, max(1, STRIP_BYTES // (3 * surface.width))):
         samples = [plane[np.minimum(numbers[rows] // repeat, len(plane) - 1)] for plane in chroma]
         if isinstance(rows, slice):
-            _convert(luma[rows], samples, layout, order, result[rows], made)
+            _convert(luma[rows], samples, layout, order, result[rows])
         else:
-            converted = made.array("rows", (len(rows), surface.width, 3))
-            _convert(luma[rows], samples, layout, order, converted, made)
+            converted = np.empty((len(rows), surface.width, 3), np.uint8)
+            _convert(luma[rows], samples, layout, order, converted)
             result[rows] = converted
     return result
 
 
-def _convert(
-    luma: Image, chroma: Sequence[Image], layout: PixelLayout, order: str, target: Image, scratch: Scratch
-) -> None:
+def _strips(parts: Sequence[Rows], height: int, lines: int) -> Iterator[Rows]:
+    """The same rows, at most `lines` of them at a time: what is made of them on the way then stays in the cache."""
+    for rows in parts:
+        if isinstance(rows, slice):
+            first, end, step = rows.indices(height)
+            for start in range(first, end, step * lines):
+                yield slice(start, min(end, start + step * lines), step)
+        else:
+            for start in range(0, len(rows), lines):
+                yield rows[start : start + lines]
+
+
+def _convert(luma: Image, chroma: Sequence[Image], layout: PixelLayout, order: str, target: Image) -> None:
     """Write rows of luma [n,w], each with a row of chroma of its own, into a target uint8 [n,w,3].
 
     OpenCV cuts luma below 16 off before it adds chroma, which the formula does not.
@@ -195,8 +206,7 @@ def _convert(
     if layout.matrix is Matrix.BT601 and not layout.full_range:
         # With chroma for every row it is YUY2; of all of OpenCV's layouts the arithmetic is the same.
         pairs = _columns(cv2.merge(chroma) if len(chroma) == 2 else chroma[0], (width + 1) // 2)
-        yuyv = scratch.array("yuyv", (lines, width + width % 2, 2))
-        cv2.merge((_columns(luma, width + width % 2), pairs.reshape(lines, -1)), dst=yuyv)
+        yuyv = cv2.merge((_columns(luma, width + width % 2), pairs.reshape(lines, -1)))
         code = cv2.COLOR_YUV2RGB_YUY2 if order == "RGB" else cv2.COLOR_YUV2BGR_YUY2
         if width % 2 == 0:
             cv2.cvtColor(yuyv, code, dst=target)
@@ -207,9 +217,7 @@ def _convert(
     # Merging a plane with itself repeats every column.
     u, v = (_columns(cv2.merge((plane, plane)).reshape(len(plane), -1), width) for plane in (u, v))
     matrix = yuv_to_rgb_matrix(layout.matrix, layout.full_range, order)
-    yuv = scratch.array("yuv", (lines, width, 3))
-    cv2.merge((luma, u, v), dst=yuv)
-    cv2.transform(yuv, matrix, dst=target)
+    cv2.transform(cv2.merge((luma, u, v)), matrix, dst=target)
 
 
 def _columns(plane: Image, columns: int) -> Image:
