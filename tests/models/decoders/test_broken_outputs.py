@@ -10,7 +10,7 @@ from layouts import HEIGHT, WIDTH, Layout, layouts
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.models.decoders import DECODERS
-from sluice.models.decoders.base import best_classes, check_boxes, input_size, metadata_names, sure
+from sluice.models.decoders.base import HIGHEST_CLASS, best_classes, check_boxes, input_size, metadata_names, sure
 from sluice.models.decoders.yolo_pose import keypoint_shape
 from sluice.models.frame import Frame
 from sluice.models.inspection import inspect_model
@@ -56,6 +56,7 @@ def test_outputs_of_one_value(key, value):
     except ModelError:
         return
     found.validate(size)
+    assert (np.abs(found.class_ids.astype(int)) <= HIGHEST_CLASS).all()
     if np.isnan(value):
         assert len(found) == 0
         assert not decoder.needs_nms, "a dense head without a single number that is one has to be named"
@@ -68,6 +69,21 @@ def test_a_score_that_is_nan_is_said_and_not_left_out():
     with pytest.raises(ModelError, match="scores are NaN"):
         sure(scores[:, 0], 0.5)
     assert sure(np.empty(0, np.float32), 0.5).tolist() == []
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38, 2e6])
+def test_a_class_that_no_network_has_is_said(bad):
+    """It would become class -2147483648."""
+    layout = LAYOUTS["yolo end to end"]
+    decoder = DECODERS[layout.decoder](info_of(layout), *size_of(layout))
+    [values] = [np.array(values) for values in layout.outputs.values()]
+    assert len(check_boxes(decoder.decode([values], 0, 0.3)).xyxy)
+    values[0, int(values[0, :, 4].argmax()), 5] = bad
+    with (
+        np.errstate(invalid="ignore"),
+        pytest.raises(ModelError, match=r"the class of a box is .*right is 0 to 1000000"),
+    ):
+        check_boxes(decoder.decode([values], 0, 0.3))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

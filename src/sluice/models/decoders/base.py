@@ -211,17 +211,27 @@ def check_scores(scores: npt.NDArray[Any]) -> None:
         )
 
 
+HIGHEST_CLASS = 1_000_000
+"""More than any vocabulary has."""
+
+
 def check_boxes(raw: Raw) -> Raw:
     """What was read, unless one of its boxes is none.
 
     Raises:
-        ModelError: a box has a coordinate that is no finite number.
+        ModelError: a box has a coordinate that is no finite number, or a class that no network has.
     """
     finite = np.isfinite(raw.xyxy).all(axis=1)
     if not finite.all():
         row = int(finite.argmin())
         raise ModelError(
             f"a box is {raw.xyxy[row].tolist()}, with a score of {raw.scores[row]:.3g}; right are finite numbers"
+        )
+    # NaN, infinity and all that no integer holds become one of the ends.
+    far = np.abs(raw.class_ids.astype(np.int64)) > HIGHEST_CLASS
+    if far.any():
+        raise ModelError(
+            f"the class of a box is {raw.class_ids[far][0]}, or was NaN or infinity; right is 0 to {HIGHEST_CLASS}"
         )
     return raw
 

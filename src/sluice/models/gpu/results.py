@@ -29,6 +29,6 @@ def detections_of(chosen: npt.NDArray[Any], boxes: Sequence[Letterbox]) -> list[
     xyxy = ((corners - corner) / scale).clip(0, size).reshape(*chosen.shape[:2], 4)
     scores, class_ids = chosen[..., 4].copy(), chosen[..., 5].astype(np.int32)
     counts = (scores >= 0).sum(axis=1).tolist()
-    if not (np.isfinite(xyxy).all() and np.isfinite(scores).all()):
-        raise ModelError("the network's boxes or scores hold NaN or infinity; right are finite numbers")
+    if not (np.isfinite(xyxy).all() and np.isfinite(chosen[..., 4:]).all()):
+        raise ModelError("the network's boxes, scores or classes hold NaN or infinity; right are finite numbers")
     return [Detections(xyxy[i, :count], scores[i, :count], class_ids[i, :count]) for i, count in enumerate(counts)]
