@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -46,15 +47,12 @@ class Masks:
         Returns:
             Arrays float32 [rows,columns] of 0..1, the edge at 0.5, whose cells cover the box.
         """
-        values = np.asarray(self.values[rows], np.float32)
-        if self.prototypes is not None:
-            prototypes = np.asarray(self.prototypes, np.float32)
-            values = (values @ prototypes.reshape(len(prototypes), -1)).reshape(-1, *prototypes.shape[1:])
-        if not self.of_box:
-            # Logits are sampled before they are made probabilities, as the references enlarge before they cut at 0.
-            cells: list[Float] = [_sample(mask, box, size) for mask, box in zip(values, boxes, strict=True)]
+        if self.of_box:
+            cells: list[Float] = list(np.asarray(self.values[rows], np.float32))
         else:
-            cells = list(values)
+            # Logits are sampled before they are made probabilities, as the references enlarge before they cut at 0.
+            masks, places = self._for(rows, boxes, size)
+            cells = [masks._over_box(row, box, size) for row, box in zip(places, boxes, strict=True)]
         return [_probability(mask) for mask in cells] if self.logits else cells
 
     def visible(
@@ -81,28 +79,79 @@ class Masks:
             first, last = np.ceil(box[:2]), np.ceil(box[2:])
             left, top = np.clip(first, 0, size).astype(int)
             right, bottom = np.clip(last, 0, size).astype(int)
-            logits = np.tensordot(np.float32(self.values[row]), np.asarray(self.prototypes, np.float32), 1)
-            enlarged = cv2.resize(logits, size, interpolation=cv2.INTER_LINEAR)
-            result[number] = (enlarged[top:bottom, left:right] > 0).any()
+            if right <= left or bottom <= top:
+                result[number] = False
+                continue
+            result[number] = (
+                self._sampled(row, (left, top, right, bottom), size, (right - left, bottom - top)) > 0
+            ).any()
         return result
+
+    def _for(self, rows: npt.NDArray[np.intp], boxes: Float, size: tuple[int, int]) -> tuple[Masks, Sequence[int]]:
+        """Masks with these rows in them, summed up in one product where that is less work, and the rows' places."""
+        if self.prototypes is None or _area(boxes) < size[0] * size[1]:
+            return self, rows.tolist()
+        prototypes = np.asarray(self.prototypes, np.float32)
+        whole = np.asarray(self.values[rows], np.float32) @ prototypes.reshape(len(prototypes), -1)
+        return replace(self, values=whole.reshape(-1, *prototypes.shape[1:]), prototypes=None), range(len(rows))
+
+    def _over_box(self, row: int, box: Float, size: tuple[int, int]) -> Float:
+        """A mask over the input at the centres of cells over a box, at most `MOST_CELLS` a side."""
+        left, top, right, bottom = (float(edge) for edge in box)
+        columns, lines = (max(1, min(MOST_CELLS, math.ceil(length))) for length in (right - left, bottom - top))
+        return self._sampled(row, (left, top, right, bottom), size, (columns, lines))
+
+    def _sampled(
+        self, row: int, box: tuple[float, float, float, float], size: tuple[int, int], cells: tuple[int, int]
+    ) -> Float:
+        """Linear samples of a mask over the input, at the centres of `cells` (columns, lines) over a box.
+
+        Only the part of the prototypes that the box needs is summed up.
+        """
+        height, width = (self.values if self.prototypes is None else self.prototypes).shape[-2:]
+        across = _Samples.over(box[0], box[2], cells[0], size[0], width)
+        down = _Samples.over(box[1], box[3], cells[1], size[1], height)
+        if self.prototypes is None:
+            mask = np.asarray(self.values[row, down.part, across.part], np.float32)
+        else:
+            part = np.asarray(self.prototypes[:, down.part, across.part], np.float32)
+            mask = np.tensordot(np.asarray(self.values[row], np.float32), part, 1)
+        matrix = np.array([[across.step, 0, across.first], [0, down.step, down.first]], np.float64)
+        flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+        return np.asarray(cv2.warpAffine(mask, matrix, cells, flags=flags, borderMode=cv2.BORDER_REPLICATE), np.float32)
+
+
+class _Samples(NamedTuple):
+    """Where samples lie along one side of a mask.
+
+    Attributes:
+        part: the mask's samples that they are made of.
+        first, step: place of the first and distance of the next, counted in samples from the part's first.
+    """
+
+    part: slice
+    first: float
+    step: float
+
+    @staticmethod
+    def over(start: float, end: float, cells: int, size: int, samples: int) -> _Samples:
+        """Centres of `cells` cells from `start` to `end` on an input of `size` pixels with a mask of `samples`.
+
+        The centre of cell j lies (j + 0.5) cells behind the start; that of sample i at (i + 0.5) of its own.
+        """
+        factor = samples / size
+        step = (end - start) / cells * factor
+        first = start * factor + step / 2 - 0.5
+        low = min(max(math.floor(first), 0), samples - 1)
+        high = min(max(math.floor(first + (cells - 1) * step) + 2, low + 1), samples)
+        return _Samples(slice(low, high), first - low, step)
+
+
+def _area(boxes: Float) -> float:
+    """The area of all boxes [N,4] together."""
+    return float(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1).sum())
 
 
 def _probability(logits: Float) -> Float:
     result: Float = (0.5 * (1 + np.tanh(0.5 * logits))).astype(np.float32)
     return result
-
-
-def _sample(mask: Float, box: Float, size: tuple[int, int]) -> Float:
-    """Linear samples of a mask over the whole input, at the centres of cells over a box."""
-    height, width = mask.shape
-    factor = width / size[0], height / size[1]
-    left, top, right, bottom = (float(edge) for edge in box)
-    columns, lines = (max(1, min(MOST_CELLS, math.ceil(length))) for length in (right - left, bottom - top))
-    step = (right - left) / columns * factor[0], (bottom - top) / lines * factor[1]
-    # Sample j lies at (j + 0.5) cells; sample i of the mask at (i + 0.5) of its own.
-    start = left * factor[0] + step[0] / 2 - 0.5, top * factor[1] + step[1] / 2 - 0.5
-    matrix = np.array([[step[0], 0, start[0]], [0, step[1], start[1]]], np.float64)
-    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-    return np.asarray(
-        cv2.warpAffine(mask, matrix, (columns, lines), flags=flags, borderMode=cv2.BORDER_REPLICATE), np.float32
-    )
