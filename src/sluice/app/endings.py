@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,9 @@ from sluice.app.outputs import Mp4Branch, output_paths
 from sluice.app.sources import Source
 from sluice.app.streams.branch import Branch, BranchFactory
 from sluice.app.streams.stream import Stream
+from sluice.errors import SluiceError
 
+_log = logging.getLogger(__name__)
 _WHOLE = -1  # the number of the branch of the tiled picture
 
 
@@ -124,8 +127,11 @@ class Endings:
 
     def close(self) -> None:
         """Let go of what the branches hold; everything has stopped."""
-        for branch in list(self.branches.values()):  # streams may be leaving still, on threads of their own
-            branch.close()
+        for branch in list(self.branches.values()):  # streams may be coming and leaving still, on threads of their own
+            try:
+                branch.close()
+            except SluiceError as error:  # of one whose outputs were closed before it was there
+                _log.warning("the outputs of a stream could not be closed: %s", error)
 
     def _throw_away(self, last: Gst.Element) -> None:
         sink = make_element("fakesink", sync=False, enable_last_sample=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -34,3 +35,11 @@ def test_what_the_work_raises_is_raised_as_it_is(hub: Hub) -> None:
 
     with pytest.raises(TimeoutError, match="of its own"):
         hub.call(fail)
+
+
+def test_nobody_waits_for_a_hub_that_has_ended(hub: Hub) -> None:
+    hub.stop()
+    begun = time.monotonic()
+    with pytest.raises(BusyOutputs, match="were closed"):
+        hub.call(lambda: None, 60)
+    assert time.monotonic() - begun < 30

@@ -34,6 +34,8 @@ class Hub:
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._number = itertools.count()
         self._aside: list[threading.Thread] = []
+        self._stopped = False
+        self._ending = threading.Lock()  # nobody waits for what stands behind the order to end
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -61,7 +63,7 @@ class Hub:
         """Have something done and return what it returns, or raise what it raises.
 
         Raises:
-            BusyOutputs: it was not done in so many seconds; it is done later.
+            BusyOutputs: it was not done in so many seconds, and is done later; or the thread was ended before.
         """
         if threading.current_thread() is self._thread:
             return work()
@@ -73,7 +75,10 @@ class Hub:
             except BaseException as error:
                 done.set_exception(error)
 
-        self._work.put(run)
+        with self._ending:
+            if self._stopped:
+                raise BusyOutputs("the outputs were closed")
+            self._work.put(run)
         try:
             return done.result(timeout)
         except FutureTimeout:
@@ -89,7 +94,9 @@ class Hub:
 
     def stop(self) -> None:
         """End the thread after what it was given so far, not what was to be done later; takes two seconds at most."""
-        self._work.put(None)
+        with self._ending:
+            self._stopped = True
+            self._work.put(None)
         deadline = time.monotonic() + _STOPPING
         for thread in [self._thread, *self._aside]:
             thread.join(max(0.0, deadline - time.monotonic()))
