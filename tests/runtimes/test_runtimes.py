@@ -140,3 +140,20 @@ def test_outputs_that_are_no_numbers_are_refused(tmp_path):
         onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "odd.onnx")
         with pytest.raises(ModelError, match=r"the output output .* is no array of numbers"):
             open_network(tmp_path / "odd.onnx")
+
+
+def test_warnings_that_operators_make_while_a_session_is_opened_are_not_printed(tmp_path, capfd):
+    """ONNX Runtime warns of this coordinate mode by the process's logger, not by the session's."""
+    values = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3, 16, 16]),
+    ]
+    scales = helper.make_tensor("scales", TensorProto.FLOAT, [4], [1, 1, 2, 2])
+    resize = helper.make_node(
+        "Resize", ["x", "", "scales"], ["y"], mode="nearest", coordinate_transformation_mode="tf_half_pixel_for_nn"
+    )
+    graph = helper.make_graph([resize], "resize", values[:1], values[1:], [scales])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, tmp_path / "resize.onnx")
+    open_network(tmp_path / "resize.onnx")
+    assert "deprecated" not in capfd.readouterr().err

@@ -116,7 +116,7 @@ class Summary:
         ]
         lines.append(
             f"{self.fps:.1f} frames/s over {self.seconds:.1f} s, model {self.model}, runtime {self.runtime}, "
-            f"provider {self.provider}" + (", stopped" if self.stopped else "")
+            f"metadata kept by the {self.provider} library" + (", stopped" if self.stopped else "")
         )
         if self.unconfirmed:
             lines.append(

@@ -22,6 +22,8 @@ NUMBERS = frozenset(
 # onnxruntime names types as "tensor(float)".
 DTYPES = {"float": "float32", "float16": "float16", "double": "float64", "bool": "bool"}
 WARNINGS_OFF = 3  # OrtLoggingLevel: only errors; each initializer that is also an input is a warning line otherwise
+# Operators of a network log to the process's logger while a session is made, whatever the session's own options say.
+onnxruntime.set_default_logger_severity(WARNINGS_OFF)
 
 
 class OnnxRuntimeNetwork:

@@ -45,7 +45,7 @@ def test_only_the_newest_segments_are_kept(tmp_path: Path) -> None:
     with Stream(OutputOptions(record=record), frames=200, live=False) as stream:
         stream.wait_for_end()
         until(lambda: stream.stats()["record-segments"] >= 7)
-    finished = [text.split(": ")[1] for text in stream.happened("segment-finished")]
+    finished = [text.split(": recorded ")[1] for text in stream.happened("segment-finished")]
     assert len(finished) == 8
     assert [path.name for path in files(tmp_path, "mp4")] == finished[-3:]
 

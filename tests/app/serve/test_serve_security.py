@@ -15,6 +15,7 @@ import httpx
 import pytest
 from serve_site import Site, StartSite
 
+from sluice.app.serve.client import Client, ServiceError
 from sluice.errors import ConfigurationError
 
 TOKEN = "correct-horse-battery-staple"
@@ -51,6 +52,12 @@ def test_nothing_but_health_and_the_page_is_shown_without_the_token(guarded: Sit
 def test_a_wrong_token_is_refused(guarded: Site, given: str) -> None:
     with guarded.client() as client:
         assert client.get("/api/streams", headers={"Authorization": given.encode("latin-1")}).status_code == 401
+
+
+def test_the_command_line_says_where_it_takes_the_token_from(guarded: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_TOKEN", "wrong")
+    with pytest.raises(ServiceError, match="in SLUICE_TOKEN or by --token-file"):
+        Client(guarded.url).streams()
 
 
 def test_the_token_is_taken_in_the_header_and_never_in_the_url(guarded: Site) -> None:

@@ -94,7 +94,7 @@ class Recorder(Standing):
             self.counts["segments"] += 1
             if path.exists():
                 self.counts["bytes"] += path.stat().st_size
-            self.around.tell("segment-finished", f"{self.around.name}: {path.name}", file=str(path))
+            self.around.tell("segment-finished", f"{self.around.name}: recorded {path.name}", file=str(path))
             options = self._options
             kept = options.keep_segments, options.keep_bytes
             gone = prune(self._folder, f".{options.container}", *kept, self._current, self._written)

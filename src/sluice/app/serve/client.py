@@ -6,6 +6,7 @@ import json
 import os
 import urllib.error
 import urllib.request
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -93,6 +94,8 @@ class Client:
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:
+    if error.code == HTTPStatus.UNAUTHORIZED:
+        return "the token is missing or wrong; right is the service's http.token, in SLUICE_TOKEN or by --token-file"
     try:
         return str(json.loads(error.read(_LARGEST_ANSWER))["detail"])
     except (ValueError, KeyError, TypeError):

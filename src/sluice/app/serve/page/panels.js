@@ -117,8 +117,8 @@ export class ModelPanel {
 
   async update() {
     const { current, available } = await get("/api/models");
-    const state = ["ready", "running"].includes(current.state) ? "" : `, ${current.state}`;
-    byId("model-current").textContent = `${current.name} (${current.runtime}${state})`;
+    const remarks = [current.runtime, current.state].filter((word) => !["ready", "running", "none"].includes(word));
+    byId("model-current").textContent = current.name + (remarks.length ? ` (${remarks.join(", ")})` : "");
     byId("models").replaceChildren(...available.map((value) => element("option", { value })));
   }
 
