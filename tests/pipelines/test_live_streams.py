@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import socket
+import sys
 import threading
 import time
 import weakref
@@ -434,6 +435,22 @@ def test_the_model_is_swapped_and_refused_by_event(service: sluice.Pipeline) -> 
         until(lambda: happened(pipeline, "model-swapped"), "it is loaded anew")
         pipeline.swap_model("people")
         until(lambda: pipeline.model["name"] == "people", "the other model runs")
+
+
+def test_the_model_is_told_also_when_its_configuration_file_is_gone(tmp_path: Path) -> None:
+    sys.path.append(str(Path(__file__).parent.parent / "models"))
+    from tiny_networks import brightness_detector
+
+    brightness_detector(tmp_path / "network.onnx")
+    config = tmp_path / "config_infer.txt"
+    config.write_text("[property]\nonnx-file=network.onnx\nnetwork-type=100\n")
+    with sluice.Pipeline([LIVE], service=True, model=Box()) as pipeline:
+        pipeline.start()
+        plays(pipeline, "test_ball")
+        pipeline.swap_model(str(config))
+        until(lambda: happened(pipeline, "model-swapped"), "the network runs")
+        config.unlink()
+        assert (pipeline.model["name"], pipeline.model["runtime"]) == (str(config), "onnxruntime")
 
 
 def test_thresholds_go_back_to_the_model_s_own_and_what_is_refused_leaves_nothing() -> None:

@@ -15,7 +15,7 @@ from gi.repository import Gst
 from sluice.app.options import UNCHANGED, Options, Unchanged
 from sluice.app.streams.events import EventLog
 from sluice.elements.infer_properties import BY_NAME, CHOICES
-from sluice.errors import ConfigurationError
+from sluice.errors import ConfigurationError, SluiceError
 
 _PROPERTIES = {"confidence": "confidence-threshold", "iou": "iou-threshold", "classes": "classes"}
 
@@ -38,6 +38,7 @@ class ModelControl:
         self._log = log
         self._lock = threading.Lock()
         self._name = options.model_name
+        self._runtime = self._runtime_of(self._name)
         self._reason = ""
         self._busy = True  # with the start, and then with one change after another
         self._started = False  # whether the element has told so, which is the first that it tells
@@ -116,13 +117,14 @@ class ModelControl:
         said = message.get_structure()
         status, path, reason = said.get_int("status")[1], said.get_string("path") or "", said.get_string("reason") or ""
         shown = self._shown(path)
+        runtime = self._runtime_of(shown) if status == 0 else ""
         with self._lock:
             begins, self._started = not self._started, True
             if begins:  # the model that the run began with
                 return
             refused, self._reason = self._tried, reason
             if status == 0:
-                self._name, self._kept = shown, self._tried
+                self._name, self._runtime, self._kept = shown, runtime, self._tried
             self._tried = kept = self._kept
         if status == 0:
             self._log.add("model-swapped", None, f"the model {shown} runs", model=shown, thresholds=kept)
@@ -135,10 +137,16 @@ class ModelControl:
     def status(self) -> dict[str, Any]:
         """Name and runtime of the model that runs, "running" or "loading" as state, and why the last was refused."""
         with self._lock:
-            name, state, reason = self._name, "loading" if self._busy else "running", self._reason
+            state = "loading" if self._busy else "running"
+            return {"name": self._name, "runtime": self._runtime, "state": state, "reason": self._reason}
+
+    def _runtime_of(self, name: str) -> str:
+        """Look what executes a model, once: the file that says so may be changed or gone while the model runs."""
         own = name == self._options.model_name
-        runtime = self._options.runtime_name if own else replace(self._options, model=name).runtime_name
-        return {"name": name, "runtime": runtime, "state": state, "reason": reason}
+        try:
+            return self._options.runtime_name if own else replace(self._options, model=name).runtime_name
+        except SluiceError:
+            return "unknown"
 
     def _go_on(self) -> None:
         """Begin what was asked for meanwhile; called by who is through with a change."""
