@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +14,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch, see make test-refere
 from sluice.errors import ConfigurationError, ModelError
 from sluice.runtimes import torch_compile
 from sluice.runtimes.torch import DeviceModule
-from sluice.runtimes.torch_compile import cache_folder
+from sluice.runtimes.torch_compile import cache_folder, shared_standard_library
 
 
 @pytest.fixture(autouse=True)
@@ -103,3 +106,37 @@ def test_the_real_compiler_gives_the_same(tmp_path):
     compiled.prepare([given])
     with torch.inference_mode():
         torch.testing.assert_close(compiled(given)[0], module(given))
+
+
+def compiler_that_answers(folder, text):
+    """g++ but for where it says its C++ library is."""
+    path = folder / "cxx"
+    path.write_text(f'#!/bin/sh\nif [ "$1" = -print-file-name=libstdc++.so ]; then echo {text}; else g++ "$@"; fi\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize("answer", ["/usr/lib/libstdc++.so", ""])
+def test_other_compilers_are_left_alone(tmp_path, answer):
+    with shared_standard_library(compiler_that_answers(tmp_path, answer)) as variables:
+        assert variables == {}
+
+
+def test_no_compiler_is_pytorchs_to_complain_of(tmp_path):
+    with shared_standard_library(str(tmp_path / "none")) as variables:
+        assert variables == {}
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_what_is_linked_with_it_shares_the_cpp_library(tmp_path):
+    source = tmp_path / "a.cpp"
+    source.write_text('#include <regex>\nbool f(const char *s) { return std::regex_match(s, std::regex("a+")); }\n')
+    with shared_standard_library(compiler_that_answers(tmp_path, "libstdc++.so")) as variables:
+        folder = Path(variables["CXX"]).parent
+        assert (folder / "libstdc++.so").resolve().name.startswith("libstdc++.so.6")
+        command = [variables["CXX"], "-shared", "-fPIC", "-Wl,--trace", "-o", tmp_path / "a.so", source]
+        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=110)
+        assert f"{folder}/libstdc++.so" in told.stdout
+    assert not folder.exists()
+    needed = subprocess.run(["readelf", "-d", tmp_path / "a.so"], capture_output=True, text=True, check=True).stdout
+    assert "libstdc++.so.6" in needed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sluice.errors import ModelError
 
@@ -13,7 +13,14 @@ LAST_LINES = 10
 """Of what a child that failed has written, so many lines are told."""
 
 
-def run_module(module: str, arguments: Sequence[str], doing: str, *, timeout: float | None = None) -> None:
+def run_module(
+    module: str,
+    arguments: Sequence[str],
+    doing: str,
+    *,
+    timeout: float | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> None:
     """Run ``python -m module`` with this process's import path, and wait for its end.
 
     Args:
@@ -21,15 +28,17 @@ def run_module(module: str, arguments: Sequence[str], doing: str, *, timeout: fl
         arguments: the child's.
         doing: what it does, for messages, such as "building x.engine".
         timeout: seconds after which it is ended; None waits for as long as it takes.
+        environment: variables that it has beside this process's own.
 
     Raises:
         ModelError: it failed, was ended, or took its process with it; with the last lines it wrote.
     """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    variables = {**os.environ, "PYTHONPATH": path, **(environment or {})}
     command = [sys.executable, "-m", module, *arguments]
     try:
         child = subprocess.run(
-            command, env=environment, capture_output=True, text=True, errors="replace", timeout=timeout, check=False
+            command, env=variables, capture_output=True, text=True, errors="replace", timeout=timeout, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise ModelError(f"{doing} took longer than {timeout:g} s and was ended") from error

@@ -9,22 +9,25 @@ graph, the weights, the sizes, PyTorch and the GPU. They can be deleted at any t
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import shlex
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.runtimes.child import run_module
-from sluice.runtimes.unwinding import import_compiled
+from sluice.runtimes.unwinding import import_compiled, loaded_libraries
 
 torch: Any = import_compiled("torch")
 
-FORMAT = "1"
+FORMAT = "2"
 """Changes when files of an earlier version must not be used."""
 MOST_AT_ONCE = 4
 """Compilations at the same time; each starts compilers of its own for kernels."""
@@ -126,8 +129,40 @@ def _file(key: str, pictures: Any) -> Path:
 
 def _compile(traced: Path, made: Path, target: Path, *, name: str) -> None:
     """Have a child compile a traced network; the file appears whole or not at all."""
-    run_module(__name__, [str(traced), str(made)], f"compiling {name} for {target.name}")
+    with shared_standard_library() as environment:
+        run_module(__name__, [str(traced), str(made)], f"compiling {name} for {target.name}", environment=environment)
     made.replace(target)
+
+
+@contextlib.contextmanager
+def shared_standard_library(compiler: str | None = None) -> Iterator[dict[str, str]]:
+    """Variables with which a compiler links the C++ library of this process, where it would take a part of its own.
+
+    Without the developers' link ``libstdc++.so`` it takes ``libstdc++.a``. Two C++ libraries in a process do not know
+    each other's locales, and the regular expression by which PyTorch reads a device's name (aoti_runtime/model_base.h,
+    parse_device_str) then crashes, never ends or works, by chance.
+
+    Args:
+        compiler: the C++ compiler; None for the one that PyTorch takes.
+    """
+    compiler = compiler or os.environ.get("CXX", "g++")
+    try:
+        answer = subprocess.run(
+            [compiler, "-print-file-name=libstdc++.so"], capture_output=True, text=True, check=True, timeout=60
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        answer = ""  # PyTorch says itself what is wrong with its compiler
+    mapped = next((path for path in loaded_libraries() if Path(path).name.startswith("libstdc++.so")), None)
+    if not answer or Path(answer).is_absolute() or mapped is None:  # it answers with the bare name where there is none
+        yield {}
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "libstdc++.so").symlink_to(mapped)
+        instead = Path(folder) / Path(compiler).name
+        # The compiler's own folder, with libstdc++.a in it, comes before those that variables name.
+        instead.write_text(f'#!/bin/sh\nexec {shlex.quote(compiler)} -L{shlex.quote(folder)} "$@"\n')
+        instead.chmod(0o700)
+        yield {"CXX": str(instead)}
 
 
 def _load(file: Path, device: Any) -> Any:

@@ -52,13 +52,13 @@ def one_unwinder() -> Iterator[None]:
 
 def _throws_by_libgcc_behind_libunwind() -> bool:
     """Whether libstdc++ was loaded before libunwind, so that what is loaded now would be bound to the other one."""
-    names = [name.rsplit("/", 1)[-1] for name in _loaded_libraries()]
+    names = [name.rsplit("/", 1)[-1] for name in loaded_libraries()]
     standard = next((i for i, name in enumerate(names) if name.startswith("libstdc++.so")), None)
     unwind = next((i for i, name in enumerate(names) if name.startswith("libunwind.so")), None)
     return standard is not None and unwind is not None and standard < unwind
 
 
-def _loaded_libraries() -> list[str]:
+def loaded_libraries() -> list[str]:
     """Paths of the libraries in the process, in the order they were loaded."""
     names: list[str] = []
 
