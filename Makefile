@@ -47,7 +47,7 @@ $(PEERS)/.complete: scripts/setup-peers
 	@scripts/setup-peers
 	@touch $@
 
-check: setup
+check: $(VENV)/.test-complete
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 setup: $(STAMP)

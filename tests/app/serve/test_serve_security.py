@@ -16,6 +16,7 @@ import pytest
 from serve_site import Site, StartSite
 
 from sluice.app.serve.client import Client, ServiceError
+from sluice.app.serve.names import models_in
 from sluice.errors import ConfigurationError
 
 TOKEN = "correct-horse-battery-staple"
@@ -342,3 +343,11 @@ def test_https_is_served_with_the_certificate_of_the_configuration(start_site: S
         assert client.get("/api/streams").status_code == 200
     with pytest.raises(ConfigurationError, match=r"http\.tls"):
         start_site("http: {port: 0, tls: {certificate: key.pem, key: cert.pem}}")
+
+
+def test_models_that_are_offered_are_no_lists_of_labels(tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text("person\nbicycle\n")
+    (tmp_path / "config.yml").write_text("# nvinfer\nproperty:\n  onnx-file: a.onnx\n")
+    (tmp_path / "config.txt").write_text("[property]\nonnx-file=a.onnx\n")
+    (tmp_path / "a.onnx").write_bytes(b"")
+    assert list(models_in([tmp_path])) == ["a.onnx", "config.txt", "config.yml"]

@@ -127,6 +127,7 @@ def swap_model(
     """Change the model of a running service; `sluice streams list` and the events say how that went."""
     with _errors():
         _client(url, token_file).swap(model, policy)
+        typer.echo(f"{model} is being loaded; GET /api/events tells how that went")
 
 
 def _client(url: str | None, token_file: Path | None) -> Any:

@@ -13,6 +13,8 @@ from sluice.runtimes import FILES
 
 _SCHEME = re.compile(r"[a-zA-Z][\w+.-]*:")
 _CLASS_IN_FILE = re.compile(r"(.+\.py)(:\w+)?", re.DOTALL)
+LONGEST_BEGINNING = 1 << 16
+"""Bytes of a configuration file in which its first group is looked for."""
 MOST_LISTED = 500
 """Models of a directory that are listed; the others can be named all the same."""
 
@@ -59,9 +61,21 @@ def models_in(directories: Sequence[Path]) -> Iterator[str]:
     count = 0
     for directory in directories:
         for path in sorted(directory.rglob("*")):
-            if path.suffix.lower() in suffixes and path.is_file() and count < MOST_LISTED:
+            if path.suffix.lower() in suffixes and path.is_file() and _may_be_a_model(path) and count < MOST_LISTED:
                 count += 1
                 yield str(path.relative_to(directory))
+
+
+def _may_be_a_model(path: Path) -> bool:
+    """Whether a file is no list of labels or other text with the ending of nvinfer's configuration files."""
+    if path.suffix.lower() not in CONFIGURATIONS:
+        return True
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(LONGEST_BEGINNING)
+    except OSError:
+        return False
+    return b"[property]" in beginning or b"property:" in beginning
 
 
 def _file_and_class(model: str) -> tuple[str, str]:
