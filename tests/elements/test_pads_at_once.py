@@ -79,6 +79,7 @@ def test_pads_may_be_asked_for_by_many_threads_at_once(name: str, numbered: bool
     done.set()
     watcher.join()
     assert lacking == []
-    assert bus.pop_filtered(Gst.MessageType.ERROR) is None
+    refused = bus.pop_filtered(Gst.MessageType.ERROR)
+    assert refused is None, refused.parse_error()
     kept = sorted(pad.get_name() for pad in element.pads if pad.get_name().startswith(prefix))
     assert kept == sorted(most)

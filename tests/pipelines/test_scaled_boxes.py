@@ -79,6 +79,6 @@ def test_each_box_lies_on_the_same_object(data: Path, name: str, padding: bool) 
     assert len(plain) == len(scaled) == FRAMES
     expected = [on_the_scaled_surface(boxes, size, padding) for boxes in plain]
     best = np.concatenate([overlaps(e, s).max(axis=1, initial=0) for e, s in zip(expected, scaled, strict=True)])
-    assert len(best) >= 2 * FRAMES
+    assert len(best) > 1.5 * FRAMES
     # The network sees other pixels, so that a doubtful object may be found in one of the two only.
     assert np.mean(best > 0.9) >= 0.8, np.sort(best)

@@ -299,11 +299,14 @@ def test_what_a_stream_is_called_is_never_taken_for_html(page: Page, service: Se
     source = "rtsp://127.0.0.1:9/<img src=x onerror=document.title='taken'>"
     added = httpx.post(f"{service.url}/api/streams", json={"source": source, "name": "html"}, timeout=20)
     assert added.status_code == 201, added.text
-    until(lambda: page.state("html") is not None)
-    until(lambda: "onerror" in page.find("#events").text)
-    assert page.chrome.title == "Sluice"
-    assert page.chrome.find_elements(By.CSS_SELECTOR, "#streams img, #events img") == []
-    assert httpx.delete(f"{service.url}/api/streams/html", timeout=20).status_code == 204
+    try:
+        until(lambda: page.state("html") is not None)
+        until(lambda: "onerror" in page.find("#events").text)
+        assert page.chrome.title == "Sluice"
+        assert page.chrome.find_elements(By.CSS_SELECTOR, "#streams img, #events img") == []
+    finally:
+        removed = httpx.delete(f"{service.url}/api/streams/html", timeout=20)
+    assert removed.status_code == 204
 
 
 def test_the_page_asks_for_the_token_and_opens_with_it(chrome: Chrome, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_the_command_line_does_what_the_api_does(service: ServeProcess) -> None:
     assert sluice(service, "streams", "remove", "clip").returncode == 0
     names = [stream["name"] for stream in json.loads(sluice(service, "streams", "list", "--json").stdout)]
     assert names == ["ball", "camera"]
-    assert "there are ball, camera" in sluice(service, "streams", "remove", "clip").stderr
+    assert "there are: ball, camera" in sluice(service, "streams", "remove", "clip").stderr
 
 
 def test_a_command_without_a_service_says_so(tmp_path: Path) -> None:
