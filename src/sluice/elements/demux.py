@@ -143,13 +143,12 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
 
     @guarded(failure=None)
     def do_release_pad(self, pad: Gst.Pad) -> None:
-        for number, output in list(self._outputs.items()):
-            if output.pad == pad:
-                del self._outputs[number]
+        number = int(pad.get_name().removeprefix("src_"))
+        self._outputs.pop(number, None)
         self._forget_gone()
         pad.set_active(False)
         self.remove_pad(pad)
-        self._numbers.give_back(int(pad.get_name().removeprefix("src_")))
+        self._numbers.give_back(number)
 
     # Frames
 
@@ -246,7 +245,8 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
         if kind == Gst.EventType.CAPS:
             self._caps = event.parse_caps()
         elif kind == Gst.EventType.EOS:
-            for number, output in list(self._outputs.items()):
+            # A copy: to make the items' pairs may collect garbage, whose finalizers let other threads add a pad.
+            for number, output in self._outputs.copy().items():
                 self._end(output, self._stream(number))
         elif kind == Gst.EventType.SINK_MESSAGE:
             self._forward_message(event)

@@ -266,7 +266,7 @@ class SluiceMux(SourceTaskElement):
             return events.answer(query, numStreams_size=len(self._inputs))
         if name == "nv-uri-from-streamid":
             found, number = required_structure(query).get_uint("streamid")
-            pad = next((pad for pad, entry in list(self._inputs.items()) if found and entry.number == number), None)
+            pad = next((pad for pad, entry in self._inputs.copy().items() if found and entry.number == number), None)
             return pad is not None and bool(pad.peer_query(query))
         return super().on_src_query(query)
 
