@@ -364,4 +364,4 @@ def test_a_model_that_nobody_closes_is_freed_with_its_threads(tmp_path):
     end = time.monotonic() + 10
     while threading.active_count() > before and time.monotonic() < end:
         time.sleep(0.01)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # others' threads may have ended meanwhile

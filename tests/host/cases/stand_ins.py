@@ -17,6 +17,7 @@ from surface_samples import ForeignBatch
 
 import sluice.elements
 from sluice.contract.formats import MemType
+from sluice.contract.structures import required_structure
 
 Gst.init(None)
 sluice.elements.register_all()
@@ -39,7 +40,7 @@ class _Lying(GstBase.BaseTransform):
         for index in range(caps.get_size()):
             feature = self.feature if direction == Gst.PadDirection.SINK else ""
             made.append_structure_full(
-                caps.get_structure(index).copy(), Gst.CapsFeatures.from_string(feature) if feature else None
+                required_structure(caps, index), Gst.CapsFeatures.from_string(feature) if feature else None
             )
         return made if restriction is None else restriction.intersect_full(made, Gst.CapsIntersectMode.FIRST)
 
@@ -128,7 +129,7 @@ class _Decoder(_Lying):
     def do_transform_caps(self, direction, caps, restriction):
         made = Gst.Caps.new_empty()
         for index in range(caps.get_size()):
-            given = caps.get_structure(index)
+            given = required_structure(caps, index)
             to_raw = direction == Gst.PadDirection.SINK
             for feature in (self._chosen() if caps.is_fixed() else self.features) if to_raw else ("",):
                 structure = Gst.Structure.new_empty("video/x-raw" if to_raw else "image/jpeg")
@@ -145,8 +146,8 @@ class _Decoder(_Lying):
         return True
 
     def do_transform_size(self, _direction, _caps, _size, other):
-        width = other.get_structure(0).get_int("width")[1]
-        height = other.get_structure(0).get_int("height")[1]
+        width = required_structure(other, 0).get_int("width")[1]
+        height = required_structure(other, 0).get_int("height")[1]
         return True, 72 if other.get_features(0).contains("memory:NVMM") else width * height * 3 // 2
 
     def do_transform(self, incoming, outgoing):
