@@ -52,11 +52,13 @@ class Simulated:
     fatal: set[str] = field(default_factory=set)
     broken_nodes: set[str] = field(default_factory=set)
     hangs_in: str = ""
+    has_started: bool = False
 
     def started(self) -> Answer:
         def start() -> str:
             if self.node in self.broken_nodes:
                 raise WorkerStartError("there is no file old.onnx", self.node)
+            self.has_started = True
             return self.node
 
         return Answer(self, start)
