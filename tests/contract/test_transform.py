@@ -97,6 +97,13 @@ def test_a_refusal_names_the_surface_and_the_way_out(standins, monkeypatch):
     one.close()
 
 
+def test_a_part_of_a_surface_is_refused(standins):
+    """Its description is the whole surface's, so that other pixels would be converted."""
+    part = SurfaceBatch.of(ForeignBatch(1, mem_type=4).buffer())[0].crop(16, 8, 32, 24)
+    with pytest.raises(SurfaceError, match=r"part of surface 0 cannot be converted.*nvvideoconvert"):
+        SurfaceTransform(0).begin([part], STREAM)
+
+
 def test_targets_that_cannot_be_made_are_an_error(standins):
     one = SurfaceTransform(0)
     batch = SurfaceBatch.of(ForeignBatch(1, width=64).buffer())

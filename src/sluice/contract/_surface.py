@@ -212,7 +212,16 @@ class Surface:
         return self._writable
 
     def descriptor(self) -> tuple[Hold, int]:
-        """Return what keeps this surface's ``NvBufSurfaceParams`` and the number of it in its batch, for C."""
+        """Return what keeps this surface's ``NvBufSurfaceParams`` and the number of it in its batch, for C.
+
+        Raises:
+            SurfaceError: it is a part of a surface, which has none of its own.
+        """
+        if self._part:
+            raise SurfaceError(
+                f"a part of surface {self.index} cannot be converted by NVIDIA; put `nvvideoconvert ! "
+                "video/x-raw(memory:NVMM),format=NV12` before the mux"
+            )
         return self._lease.hold, self.index
 
     @property

@@ -127,21 +127,23 @@ class PlaneShape:
         return self.width * self.bytes_per_pixel
 
 
+_SUFFIXES = {
+    (Matrix.BT601, False): "",
+    (Matrix.BT601, True): "_ER",
+    (Matrix.BT709, False): "_709",
+    (Matrix.BT709, True): "_709_ER",
+    (Matrix.BT2020, False): "_2020",
+}
+
+
+def _values(name: str) -> dict[tuple[Matrix, bool], ColorFormat]:
+    """The values of a pixel format by matrix and whether the range is full."""
+    return {pair: ColorFormat[f"{name}{suffix}"] for pair, suffix in _SUFFIXES.items()}
+
+
 _YUV_VALUES = {
-    "I420": {
-        (Matrix.BT601, False): ColorFormat.YUV420,
-        (Matrix.BT601, True): ColorFormat.YUV420_ER,
-        (Matrix.BT709, False): ColorFormat.YUV420_709,
-        (Matrix.BT709, True): ColorFormat.YUV420_709_ER,
-        (Matrix.BT2020, False): ColorFormat.YUV420_2020,
-    },
-    "NV12": {
-        (Matrix.BT601, False): ColorFormat.NV12,
-        (Matrix.BT601, True): ColorFormat.NV12_ER,
-        (Matrix.BT709, False): ColorFormat.NV12_709,
-        (Matrix.BT709, True): ColorFormat.NV12_709_ER,
-        (Matrix.BT2020, False): ColorFormat.NV12_2020,
-    },
+    "I420": _values("YUV420"),
+    "NV12": _values("NV12"),
     "YUY2": {(Matrix.BT601, False): ColorFormat.YUYV, (Matrix.BT601, True): ColorFormat.YUYV_ER},
     "GRAY8": {(Matrix.BT601, False): ColorFormat.GRAY8, (Matrix.BT601, True): ColorFormat.GRAY8_ER},
 }
@@ -153,22 +155,7 @@ _RGB_VALUES = {
     "RGBx": ColorFormat.RGBX,
     "BGRx": ColorFormat.BGRX,
 }
-_DEEP_VALUES = {
-    "P010_10LE": {
-        (Matrix.BT601, False): ColorFormat.NV12_10LE,
-        (Matrix.BT601, True): ColorFormat.NV12_10LE_ER,
-        (Matrix.BT709, False): ColorFormat.NV12_10LE_709,
-        (Matrix.BT709, True): ColorFormat.NV12_10LE_709_ER,
-        (Matrix.BT2020, False): ColorFormat.NV12_10LE_2020,
-    },
-    "P012_LE": {
-        (Matrix.BT601, False): ColorFormat.NV12_12LE,
-        (Matrix.BT601, True): ColorFormat.NV12_12LE_ER,
-        (Matrix.BT709, False): ColorFormat.NV12_12LE_709,
-        (Matrix.BT709, True): ColorFormat.NV12_12LE_709_ER,
-        (Matrix.BT2020, False): ColorFormat.NV12_12LE_2020,
-    },
-}
+_DEEP_VALUES = {"P010_10LE": _values("NV12_10LE"), "P012_LE": _values("NV12_12LE")}
 # NvBufSurface's values that nothing here reads, by matrix BT.601, BT.709, BT.2020 and range limited, full.
 _FOREIGN_VALUES = {
     "NV21": ((8, 9), (), ()),

@@ -279,7 +279,7 @@ def open_transform(surface: Surface, gpu: int) -> SurfaceTransform:
     """NVIDIA's converter for a surface that the kernel cannot read.
 
     Raises:
-        SurfaceError: its libraries are not there, or the surface is a part of one, with what to do.
+        SurfaceError: its libraries are not there, with what to do.
     """
     try:
         return SurfaceTransform(gpu)
