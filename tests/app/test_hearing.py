@@ -4,11 +4,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import gi
+import pytest
 
 gi.require_version("Gst", "1.0")
-from gi.repository import Gst
+from gi.repository import GLib, Gst
 
 from sluice.app.hearing import Hearing
+from sluice.app.summary import Summary
 
 
 class CountingPipeline:
@@ -36,3 +38,36 @@ def test_the_latency_is_looked_at_once_however_many_elements_say_that_theirs_cha
     hearing.hear(Gst.Message.new_latency(None))
     hearing.heard_all()
     assert pipeline.asked == 2
+
+
+class RememberingTending:
+    """Keeps which streams were said to have a fault."""
+
+    def __init__(self) -> None:
+        self.faults: list[Any] = []
+
+    def fault(self, stream: Any, _message: Gst.Message) -> None:
+        self.faults.append(stream)
+
+
+@pytest.mark.parametrize("run_is_lost_first", [False, True])
+def test_what_sources_complain_of_after_the_run_is_lost_is_no_fault_of_theirs(run_is_lost_first: bool) -> None:
+    source, model = Gst.ElementFactory.make("fakesrc"), Gst.ElementFactory.make("fakesink")
+    assert source is not None
+    assert model is not None
+    stream = SimpleNamespace(ending=False)
+    places = {source: ("source", stream), model: ("", None)}
+    branch = SimpleNamespace(bin=model)
+    graph: Any = SimpleNamespace(
+        place_of=lambda message, _streams: places[message.src], endings=SimpleNamespace(branches=[branch])
+    )
+    roster: Any = SimpleNamespace(all=lambda: [stream])
+    tending: Any = RememberingTending()
+    unused: Any = None
+    hearing = Hearing(graph, roster, tending, Summary([]), unused, unused)
+    order = [model, source] if run_is_lost_first else [source, model]
+    for element in order:
+        error = GLib.Error.new_literal(Gst.StreamError.quark(), "no more", int(Gst.StreamError.FAILED))
+        hearing.hear(Gst.Message.new_error(element, error, ""))
+    assert "no more" in str(hearing.fatal)
+    assert tending.faults == ([] if run_is_lost_first else [stream])

@@ -106,7 +106,8 @@ class Hearing:
             self.broken.add(self._graph.endings.branches[-1].bin)
             self.fatal = self.fatal or as_exception(message)
         elif kind == "source":
-            if not (self._summary.stopped or stream.ending):
+            # Once the run is lost, sources complain that nobody takes their frames any more.
+            if not (self.fatal or self._summary.stopped or stream.ending):
                 self._tending.fault(stream, message)
         else:
             self._branch_failed(stream, message)
