@@ -97,11 +97,13 @@ def test_a_command_without_a_service_says_so(tmp_path: Path) -> None:
 
 
 def test_a_model_is_swapped_and_one_that_breaks_is_refused(service: ServeProcess, folder: Path) -> None:
-    assert sluice(service, "models", "swap", "other.py").returncode == 0
-    until(lambda: service.get("/api/models")["current"]["name"] == str(folder / "other.py"))
+    swapped = sluice(service, "models", "swap", "other.py")
+    assert (swapped.returncode, swapped.stdout) == (0, f"the model {folder / 'other.py'} runs\n")
+    assert service.get("/api/models")["current"]["name"] == str(folder / "other.py")
     until(lambda: '"other"' in (folder / "out.jsonl").read_text())
-    assert sluice(service, "models", "swap", "broken.py").returncode == 0
-    until(lambda: any(event["kind"] == "model-refused" for event in service.get("/api/events")["events"]))
+    refused = sluice(service, "models", "swap", "broken.py")
+    assert refused.returncode == 1
+    assert "nothing_of_the_kind" in refused.stderr
     current = service.get("/api/models")["current"]
     assert (current["name"], current["state"]) == (str(folder / "other.py"), "running")
     assert "nothing_of_the_kind" in current["reason"]

@@ -50,12 +50,16 @@ class ModelControl:
         """Take note that the element runs; before that nothing is changed."""
         self._go_on()
 
-    def swap(self, model: str, policy: str = "beside") -> None:
+    def swap(self, model: str, policy: str = "beside") -> int:
         """Begin to load a model that takes the place of the one that runs, between two batches.
 
         Args:
             model: as for a pipeline.
             policy: "beside": the old one runs until the new one can; "in-place": the old one makes room first.
+
+        Returns:
+            the number of the event "model-loading"; the first "model-swapped" or "model-refused" behind it says how
+            this change ended.
 
         Raises:
             BusyModel: another change is under way.
@@ -70,7 +74,7 @@ class ModelControl:
                 raise BusyModel("another model is being loaded; try again when an event has said how that ended")
             self._busy = True
         self._infer.set_property("swap-policy", policy)
-        self._load(model)
+        return self._load(model)
 
     def set_thresholds(
         self,
@@ -170,9 +174,11 @@ class ModelControl:
                 text = ";".join(map(str, value)) if name == "classes" and value is not None else value
                 self._infer.set_property(prop, BY_NAME[prop].default if text is None else text)
 
-    def _load(self, model: str) -> None:
-        self._log.add("model-loading", None, f"the model {self._shown(model)} is being loaded", model=model)
+    def _load(self, model: str) -> int:
+        text = f"the model {self._shown(model)} is being loaded"
+        event = self._log.add("model-loading", None, text, model=model)
         self._infer.set_property("model", model)
+        return event.number
 
     def _shown(self, model: str) -> str:
         """The name for people: that of an object from Python is made up."""

@@ -306,17 +306,21 @@ class Pipeline:
         """
         self._running().update(name, policy)
 
-    def swap_model(self, model: str, policy: str = "beside") -> None:
+    def swap_model(self, model: str, policy: str = "beside") -> int:
         """Begin to replace the model by another, between two batches; events say how that ended.
 
         Args:
             model: a path, a registered name, ``package.module:Class`` or ``file.py:Class``.
             policy: "beside": the old one runs until the new one can; "in-place": the old one makes room first.
 
+        Returns:
+            the number of the event "model-loading"; the first "model-swapped" or "model-refused" in `events` behind it
+            says how this change ended.
+
         Raises:
             ConfigurationError: the policy is none, or the pipeline has no model.
         """
-        self._running().model.swap(model, policy)
+        return self._running().model.swap(model, policy)
 
     def set_thresholds(
         self,

@@ -19,7 +19,10 @@ from sluice.errors import ConfigurationError
 
 
 class FakeEngine:
-    """Streams that play at once; one whose source holds "dead" is lost, one with "stuck" hangs when it is touched."""
+    """Streams that play at once; one whose source holds "dead" is lost, one with "stuck" hangs when it is touched.
+
+    A model whose name holds "bad" is refused; one with "slow" is never through with loading.
+    """
 
     def __init__(self) -> None:
         self.events = EventLog(time.time)
@@ -78,9 +81,14 @@ class FakeEngine:
     def update(self, name: str, policy: StreamPolicy) -> None:
         self.policies[name] = policy
 
-    def swap_model(self, text: str, policy: str = "beside") -> None:
-        self.model = {"name": text, "runtime": "python", "state": "ready"}
-        self.events.add("model-swapped", None, f"the model {text} runs", model=text, thresholds=self.thresholds)
+    def swap_model(self, text: str, policy: str = "beside") -> int:
+        begun = self.events.add("model-loading", None, f"the model {text} is being loaded", model=text)
+        if "bad" in text:
+            self.events.add("model-refused", None, f"{text}: it is bad", reason="it is bad")
+        elif "slow" not in text:
+            self.model = {"name": text, "runtime": "python", "state": "ready"}
+            self.events.add("model-swapped", None, f"the model {text} runs", model=text, thresholds=self.thresholds)
+        return begun.number
 
     def set_thresholds(self, **changes: Any) -> None:
         wanted = {**self.thresholds, **changes}

@@ -83,7 +83,10 @@ def test_the_model_is_swapped_to_what_is_offered_and_thresholds_are_merged(site:
     with site.client() as client:
         models = client.get("/api/models").json()
         assert (models["current"]["name"], models["available"]) == ("none", ["people", "none"])
-        assert client.post("/api/models/swap", json={"model": "people"}).status_code == 202
+        answer = client.post("/api/models/swap", json={"model": "people"})
+        assert answer.status_code == 202
+        behind = client.get("/api/events", params={"since": answer.json()["event"]}).json()["events"]
+        assert [event["kind"] for event in behind] == ["model-swapped"]
         assert client.get("/api/models").json()["current"]["name"] == "people"
         assert client.patch("/api/thresholds", json={"confidence": 0.4, "classes": ["person", 2]}).status_code == 202
         wanted = {"confidence": 0.4, "iou": None, "classes": ["person", 2]}
@@ -106,13 +109,15 @@ def test_events_are_listed_from_any_point_and_followed(site: Site) -> None:
         client.post("/api/streams", json={"source": "test:snow", "name": "b"})
         client.post("/api/models/swap", json={"model": "people"})
         events = client.get("/api/events").json()
-        assert [event["kind"] for event in events["events"]] == ["stream-added", "stream-added", "model-swapped"]
-        assert [event["number"] for event in client.get("/api/events", params={"since": 2}).json()["events"]] == [3]
-        assert client.get("/api/events", params={"since": 3}).json() == {"events": [], "last": 3}
+        kinds = [event["kind"] for event in events["events"]]
+        assert kinds == ["stream-added", "stream-added", "model-loading", "model-swapped"]
+        assert [event["number"] for event in client.get("/api/events", params={"since": 3}).json()["events"]] == [4]
+        assert client.get("/api/events", params={"since": 4}).json() == {"events": [], "last": 4}
         with client.stream("GET", "/api/events/stream", headers={"Last-Event-ID": "1"}) as stream:
             assert stream.headers["content-type"].startswith("text/event-stream")
             lines = stream.iter_lines()
             assert _next(lines)["number"] == 2
+            assert _next(lines)["kind"] == "model-loading"
             assert _next(lines)["kind"] == "model-swapped"
             site.engine.events.add("stream-lost", "lobby", "rtsp://u:secret@cam is away")
             assert _next(lines)["text"] == "rtsp://cam is away"

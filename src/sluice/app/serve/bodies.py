@@ -120,6 +120,13 @@ class Accepted(Answer):
     accepted: Literal[True] = True
 
 
+class SwapBegun(Accepted):
+    """The new model is being loaded."""
+
+    event: int
+    """The first event `model-swapped` or `model-refused` behind this number says how that ended."""
+
+
 class ThresholdChange(Strict):
     """Thresholds to be changed; those not named stay, and null is the model's own again."""
 

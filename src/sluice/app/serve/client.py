@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import urllib.error
 import urllib.request
 from http import HTTPStatus
@@ -15,6 +16,7 @@ from sluice.errors import ConfigurationError, SluiceError
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 _PATIENCE = 20.0  # seconds; the service answers within fifteen
+_LOOK = 0.3  # seconds between two looks at what has happened
 _LARGEST_ANSWER = 64 << 20
 
 
@@ -63,9 +65,36 @@ class Client:
         """Open a stream anew."""
         self._call("POST", f"/api/streams/{quote(name, safe='')}/restart")
 
-    def swap(self, model: str, policy: str) -> None:
-        """Have the model changed."""
-        self._call("POST", "/api/models/swap", {"model": model, "policy": policy})
+    def swap(self, model: str, policy: str) -> int:
+        """Have the model changed; return the number of the event that `swapped` wants."""
+        begun: int = self._call("POST", "/api/models/swap", {"model": model, "policy": policy})["event"]
+        return begun
+
+    def swapped(self, begun: int, seconds: float) -> str | None:
+        """Wait for so many seconds at most until a change of the model has ended.
+
+        Args:
+            begun: what `swap` returned.
+            seconds: the longest wait.
+
+        Returns:
+            what runs now, in words; None if the change has not ended yet.
+
+        Raises:
+            ServiceError: the new model was refused; says why.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            happened = self._call("GET", f"/api/events?since={begun}")
+            for event in happened["events"]:
+                if event["kind"] == "model-swapped":
+                    return str(event["text"])
+                if event["kind"] == "model-refused":
+                    raise ServiceError(f"the model was refused, the one before goes on: {event['text']}")
+            begun = happened["last"]
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(_LOOK)
 
     def metrics(self) -> str:
         """All numbers, in Prometheus' text format."""

@@ -14,6 +14,9 @@ import yaml
 
 from sluice.errors import ConfigurationError, SluiceError
 
+UNKNOWN = 3
+"""The exit status where the outcome is not known yet."""
+
 streams_app = typer.Typer(name="streams", help="The streams of a running service.", no_args_is_help=True)
 models_app = typer.Typer(name="models", help="List the models, or change that of a running service.")
 
@@ -121,13 +124,33 @@ def swap_model(
     policy: Annotated[
         str, typer.Option(help="beside: the old one works until the new one is ready; in-place: it is closed first.")
     ] = "beside",
+    wait: Annotated[
+        float, typer.Option(metavar="SECONDS", help="How long to wait for the outcome; 0: not at all.", min=0)
+    ] = 120.0,
     url: Url = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Change the model of a running service; `sluice streams list` and the events say how that went."""
+    """Change the model of a running service, and say whether the new one runs.
+
+    The exit status is 0 if it runs (with --wait 0: if it is being loaded), 1 if it was refused, and 3 if neither is
+    known when the time is up.
+    """
     with _errors():
-        _client(url, token_file).swap(model, policy)
-        typer.echo(f"{model} is being loaded; GET /api/events tells how that went")
+        client = _client(url, token_file)
+        begun = client.swap(model, policy)
+        outcome = (
+            client.swapped(begun, wait)
+            if wait
+            else f"{model} is being loaded; GET /api/events?since={begun} tells how that went"
+        )
+    if outcome is None:
+        typer.echo(
+            f"sluice: {model} is still being loaded after {wait:g} s, or no frames come to try it on; "
+            f"GET /api/events?since={begun} tells how that goes on",
+            err=True,
+        )
+        raise typer.Exit(UNKNOWN)
+    typer.echo(outcome)
 
 
 def _client(url: str | None, token_file: Path | None) -> Any:

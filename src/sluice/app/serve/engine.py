@@ -43,8 +43,8 @@ class Engine(Protocol):
     def update(self, name: str, policy: StreamPolicy) -> None:
         """Change how a stream is treated."""
 
-    def swap_model(self, text: str, policy: str = "beside") -> None:
-        """Change the model."""
+    def swap_model(self, text: str, policy: str = "beside") -> int:
+        """Change the model; return the number of the event "model-loading", behind which is told how that ended."""
 
     def set_thresholds(
         self,

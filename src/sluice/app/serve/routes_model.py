@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from sluice.app.serve.bodies import Accepted, Model, Models, Swap, ThresholdChange
+from sluice.app.serve.bodies import Accepted, Model, Models, Swap, SwapBegun, ThresholdChange
 from sluice.app.serve.context import Context, errors
 from sluice.app.serve.schema import Thresholds
 from sluice.app.serve.service import Service
@@ -27,10 +27,10 @@ def router(context: Context) -> APIRouter:
         return await context.read(read)
 
     @api.post("/models/swap", status_code=202, responses=errors(400, 409, 413, 422))
-    async def swap_model(body: Swap) -> Accepted:
-        """Change the model while the streams go on. Whether the new one works is said by an event."""
-        await context.change(lambda service: service.swap(body.model, body.policy), _MODEL)
-        return Accepted()
+    async def swap_model(body: Swap) -> SwapBegun:
+        """Change the model while the streams go on. How that ends is said by the first event behind the one named."""
+        event = await context.change(lambda service: service.swap(body.model, body.policy), _MODEL)
+        return SwapBegun(event=event)
 
     @api.get("/thresholds", responses=errors())
     async def get_thresholds() -> Thresholds:

@@ -219,8 +219,8 @@ class Service:
         """What may be swapped to: registered models, those that the configuration names, and files."""
         return list(dict.fromkeys([*MODELS, *self._named_models(), *models_in(self._directories("models"))]))
 
-    def swap(self, model: str, policy: str) -> str:
-        """Have the model replaced; return its whole name. What comes of it is an event.
+    def swap(self, model: str, policy: str) -> int:
+        """Have the model replaced; return the number of the event behind which another one says what came of it.
 
         Raises:
             OutsideError: it may not be used.
@@ -229,8 +229,7 @@ class Service:
         self._check_ready()
         named = allowed_model(model, self._named_models(), self._directories("models"))
         named = located_model(named, self._folder)
-        self.engine.swap_model(named, policy)
-        return named
+        return self.engine.swap_model(named, policy)
 
     def thresholds(self) -> Thresholds:
         """Which detections count."""
