@@ -37,12 +37,19 @@ class ServeProcess:
         output: what it printed so far, on both streams.
     """
 
-    def __init__(self, config: Path, environment: dict[str, str] | None = None, *, patience: float = STARTING) -> None:
+    def __init__(
+        self,
+        config: Path,
+        environment: dict[str, str] | None = None,
+        *,
+        patience: float = STARTING,
+        verbose: bool = True,
+    ) -> None:
         """Start it, and wait until it takes streams, for so many seconds at most."""
         self.output = ""
         self.url = ""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "sluice.app.cli", "serve", str(config), "--verbose"],
+            [sys.executable, "-m", "sluice.app.cli", "serve", str(config), *(["--verbose"] if verbose else [])],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -19,6 +19,8 @@ import httpx
 import pytest
 from serve_process import ServeProcess, corner_model, until
 
+from rtsp_server import RtspServer
+
 pytestmark = pytest.mark.timeout(240)
 CLIP = Path(__file__).parents[2] / "examples" / "data" / "pedestrians.mp4"
 CONFIG = """
@@ -110,6 +112,31 @@ def test_a_model_is_swapped_and_one_that_breaks_is_refused(service: ServeProcess
     assert json.loads((folder / "state.json").read_text())["model"] == str(folder / "other.py")
     frames = service.streams()["ball"]["frames_out"]
     until(lambda: service.streams()["ball"]["frames_out"] > frames)
+
+
+def test_the_log_tells_the_model_and_each_change_of_a_stream(folder: Path) -> None:
+    with RtspServer(user="viewer", password="hunter22@door") as server:
+        url = server.url(user_info="viewer:hunter22%40door")
+        (folder / "sluice.yaml").write_text(
+            f"streams: [{{name: gate, source: '{url}', policy: {{retry: {{first: 0.5, most: 0.5}}}}}}]\n"
+            "model: {name: corner.py}\nhttp: {port: 0}\n"
+        )
+        service = ServeProcess(folder / "sluice.yaml", verbose=False)
+        try:
+            shown = f"gate: {server.url()}"
+            until(lambda: f"INFO sluice.serve: {shown}: playing\n" in service.output)
+            server.kill()
+            until(lambda: f"WARNING sluice.serve: {shown}: " in service.output)
+            server.start()
+            until(lambda: f"{shown}: playing again, after 0:00:" in service.output)
+            assert sluice(service, "streams", "remove", "gate").returncode == 0
+            until(lambda: f"{shown} is removed" in service.output)
+        finally:
+            assert service.stop() == 0, service.output
+    lines = service.output.splitlines()
+    assert lines[1].endswith(f"INFO sluice.serve: the model {folder / 'corner.py'} (python); streams: gate")
+    assert lines[-1].endswith("SIGTERM: the service ends")
+    assert "hunter22" not in service.output
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

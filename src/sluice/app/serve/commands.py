@@ -33,7 +33,9 @@ def serve(
     check: Annotated[bool, typer.Option("--check", help="Say what is wrong with the configuration, and end.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the configuration's JSON Schema, and end.")] = False,
     openapi: Annotated[bool, typer.Option("--openapi", help="Print the API's OpenAPI document, and end.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more than warnings.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Log more: requests, finished segments, answers.")
+    ] = False,
     processes: Annotated[
         int, typer.Option(min=1, help="A service is one process: more are refused, with what is right.")
     ] = 1,

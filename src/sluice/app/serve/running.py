@@ -21,6 +21,7 @@ from sluice.app.pipeline import Pipeline
 from sluice.app.serve.checking import check, is_loopback
 from sluice.app.serve.context import Context
 from sluice.app.serve.gate import Access
+from sluice.app.serve.journal import LOGGER, Journal
 from sluice.app.serve.loading import Loaded, load
 from sluice.app.serve.names import located_model
 from sluice.app.serve.schema import OpenTelemetryEntry
@@ -36,7 +37,8 @@ from sluice.models.loading import load_model
 OK, FAILED, WRONG_ARGUMENTS = 0, 1, 2
 _EXPORTING = 3.0  # seconds that a collector which does not answer may hold up the end
 _LOOK = 0.2  # seconds between two looks for a signal
-_log = logging.getLogger(__name__)
+_MOST_NAMES = 20  # of streams in one line of the log
+_log = logging.getLogger(LOGGER)
 
 
 def serve(path: Path, *, check_only: bool = False, verbose: bool = False) -> int:
@@ -45,7 +47,7 @@ def serve(path: Path, *, check_only: bool = False, verbose: bool = False) -> int
     Args:
         path: the configuration file.
         check_only: end after the checks.
-        verbose: log what happens to the streams too.
+        verbose: log also what is no news, such as requests and finished segments.
 
     Returns:
         0 after a signal to end, 1 if the pipeline failed, 2 for a configuration that cannot be used.
@@ -63,7 +65,7 @@ def serve(path: Path, *, check_only: bool = False, verbose: bool = False) -> int
         _log_to_stderr(loaded.secrets.scrub, verbose)
         _allow_many_files()
         with _Signals() as signals:
-            return _Running(loaded, state, kept).until(signals)
+            return _Running(loaded, state, kept, verbose).until(signals)
     except (ConfigurationError, ModelError) as error:
         print(f"sluice: {error}", file=sys.stderr)
         return WRONG_ARGUMENTS
@@ -75,11 +77,12 @@ def serve(path: Path, *, check_only: bool = False, verbose: bool = False) -> int
 class _Running:
     """The parts of a service, in the order in which they start; they end in the opposite one."""
 
-    def __init__(self, loaded: Loaded, state: StateFile, kept: State) -> None:
+    def __init__(self, loaded: Loaded, state: StateFile, kept: State, verbose: bool) -> None:
         config = loaded.config
         token = config.http.token
         self._loaded = loaded
         self._state = state
+        self._verbose = verbose
         self._context = Context(
             Access(None if token is None else token.get_secret_value(), config.http.allowed_hosts),
             loaded.secrets.scrub,
@@ -107,6 +110,8 @@ class _Running:
             while not signals.received and not self._ended.wait(_LOOK):
                 if not self._http.alive:
                     raise SluiceError("the HTTP server has failed; the log says why")
+            if signals.received:
+                _log.info("%s: the service ends", signal.Signals(signals.received).name)
         if self._failure is not None and not signals.received:
             print(f"sluice: {self._loaded.secrets.scrub(str(self._failure))}", file=sys.stderr)
             return FAILED
@@ -130,10 +135,22 @@ class _Running:
         ends.callback(service.end)
         self._context.service = service
         service.begin()
+        self._tell(service, ends)
         if not service.streams():
             _log.warning(
                 "there are no streams yet: add some on the page, by POST /api/streams or by sluice streams add"
             )
+
+    def _tell(self, service: Service, ends: ExitStack) -> None:
+        """Log what has begun, and from now on what happens."""
+        model, names = self._pipeline.model, [stream.name for stream in service.streams()]
+        runs = "no model" if model["name"] == "none" else f"the model {model['name']} ({model['runtime']})"
+        shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+        _log.info("%s; streams: %s", runs, shown or "none")
+        happened = self._pipeline.events.since()
+        journal = Journal(self._pipeline.events, begun=happened[-1].number if happened else 0, all_kinds=self._verbose)
+        journal.start()
+        ends.callback(journal.stop)
 
     def _watch(self, wait: Callable[[], object]) -> None:
         """Note how the pipeline ended."""
@@ -258,3 +275,4 @@ def _log_to_stderr(scrub: Callable[[str], str], verbose: bool) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_Scrubbing(scrub))
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger(LOGGER).setLevel(logging.INFO)

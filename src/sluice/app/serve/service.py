@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,8 +22,6 @@ from sluice.app.streams import Event, StreamPolicy, StreamStatus
 from sluice.errors import ConfigurationError, SluiceError
 from sluice.models.loading import MODELS
 from sluice.vlm.prompts import Prompt
-
-_log = logging.getLogger(__name__)
 
 
 class UnknownStreamError(ConfigurationError):
@@ -100,9 +97,7 @@ class Service:
 
     def note(self, kind: str, stream: str | None, text: str) -> None:
         """Note an event, without secrets."""
-        text = self.loaded.secrets.scrub(text)
-        _log.warning("%s", text)
-        self.engine.events.add(kind, stream, text)
+        self.engine.events.add(kind, stream, self.loaded.secrets.scrub(text))
 
     # Streams
 

@@ -58,6 +58,11 @@ class StreamState(str, Enum):
         """Whether the source gives no frames and this is why."""
         return not self.is_final and self not in _WORKING
 
+    @property
+    def is_passing(self) -> bool:
+        """Whether it tells of a change that the stream survives, and passes by itself."""
+        return self in (StreamState.FORMAT_CHANGED, StreamState.CODEC_CHANGED, StreamState.CLOCK_JUMPED)
+
 
 _WORKING = (
     StreamState.CONNECTING,

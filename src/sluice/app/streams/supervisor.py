@@ -16,7 +16,6 @@ from sluice.app.streams.states import StreamState
 Noted = Callable[[StreamState, str], None]
 _USELESS_TO_HURRY = (StreamState.UNAUTHORIZED, StreamState.UNSUPPORTED)
 """Faults that pass only when a person acts; and cameras lock out who tries wrong passwords again and again."""
-_PASSING = (StreamState.FORMAT_CHANGED, StreamState.CODEC_CHANGED, StreamState.CLOCK_JUMPED)
 _SHOWN_SECONDS = 1.0  # for so long a state that passes by itself is shown
 
 
@@ -102,7 +101,7 @@ class Supervisor:
     @property
     def plays(self) -> bool:
         """Whether frames come, perhaps changed ones."""
-        return self.state == StreamState.PLAYING or self.state in _PASSING
+        return self.state == StreamState.PLAYING or self.state.is_passing
 
     # What happens
 
@@ -194,7 +193,7 @@ class Supervisor:
         elif now - self._played >= self._waited:  # not before: one that gives a frame and fails is not well
             self._failures = 0
         self._ever_played = True
-        passing = self.state in _PASSING and now - self._entered < _SHOWN_SECONDS
+        passing = self.state.is_passing and now - self._entered < _SHOWN_SECONDS
         if self.state != StreamState.PLAYING and not passing:
             self._enter(StreamState.PLAYING, "")
 
