@@ -118,6 +118,8 @@ def test_wrong_and_missing_passwords_are_unauthorized_and_never_shown() -> None:
         plays(pipeline, "right", 5)
         for name in ("wrong", "missing"):
             until(lambda name=name: happened(pipeline, "stream-unauthorized", name), name)  # type: ignore[misc]
+        assert status(pipeline, "wrong").reason.startswith("the user name or the password is wrong; ")
+        assert status(pipeline, "missing").reason.startswith("a user name and a password are asked for; ")
         shown = str(pipeline.streams) + str(pipeline.events.since()) + json.dumps(pipeline.summary.as_dict())
     assert "cret" not in shown
     assert "gue" not in shown

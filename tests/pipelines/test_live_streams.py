@@ -379,7 +379,10 @@ def test_adding_and_removing_a_source_that_hangs_blocks_nobody(service: sluice.P
 def test_a_dead_camera_does_not_keep_a_run_from_ending(data: Path) -> None:
     summary = sluice.Pipeline(["rtsp://127.0.0.1:9/dead", data / "videos" / "vpf_test.mp4"]).run()
     dead, clip = summary.streams
-    assert dead.failed
+    assert dead.errors[0].startswith(
+        "rtsp://127.0.0.1:9/dead: refused: nothing answers at the host '127.0.0.1', port 9; "
+    )
+    assert str(summary).count("rtsp://127.0.0.1:9/dead") == 1
     assert (clip.frames_out, clip.failed) == (96, False)
 
 
@@ -398,6 +401,13 @@ def test_sources_that_cannot_be_opened_have_states_that_say_why(service: sluice.
     for state in sources:
         until(lambda state=state: happened(service, f"stream-{state}", state), state)  # type: ignore[misc]
     until(lambda: happened(service, "stream-refused", "http"), "http refused")
+    for name, words in {
+        "refused": "nothing answers at the host '127.0.0.1', port 9; ",
+        "unknown-host": "the host 'nowhere.invalid' is not known; ",
+        "not-found": "there is no such device; ",
+        "http": "nothing answers at the host '127.0.0.1', port 9; ",
+    }.items():
+        assert status(service, name).reason.startswith(words)
     until(lambda: happened(service, "stream-failed", "noise"), "a file fails for good")
     assert "CRITICAL" not in json.dumps([event.text for event in service.events.since()])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 import gi
@@ -57,7 +57,7 @@ def check_host(source: Source) -> None:
     """Look the host of an address up; may wait for a name server.
 
     Raises:
-        UnknownHost: there is none of that name.
+        UnknownHost: there is none of that name; its text is what the system says.
     """
     parts = urlsplit(source.uri)
     if parts.scheme.lower() not in _RESOLVED_HERE or not parts.hostname:
@@ -65,15 +65,14 @@ def check_host(source: Source) -> None:
     try:
         socket.getaddrinfo(parts.hostname, None)
     except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", error)
-        raise UnknownHost(f"{_host(source, parts)} is not known ({why})") from error
+        raise UnknownHost(str(getattr(error, "strerror", error))) from error
 
 
 def diagnose(source: Source) -> tuple[StreamState, str] | None:
     """Find out why a web server gave nothing, where its element does not say; may wait some seconds.
 
     Returns:
-        the state and the reason; None where a connection can be had, or goes through a proxy.
+        the state and what the system says; None where a connection can be had, or goes through a proxy.
     """
     parts = urlsplit(source.uri)
     scheme = parts.scheme.lower()
@@ -81,17 +80,11 @@ def diagnose(source: Source) -> tuple[StreamState, str] | None:
         return None
     try:
         socket.create_connection((parts.hostname or "", parts.port or (443 if scheme == "https" else 80)), 3.0).close()
-    except (socket.gaierror, UnicodeError):
-        return StreamState.UNKNOWN_HOST, f"{_host(source, parts)} is not known"
+    except (socket.gaierror, UnicodeError) as error:
+        return StreamState.UNKNOWN_HOST, str(getattr(error, "strerror", error))
     except OSError as error:
-        return StreamState.REFUSED, f"no connection to {_host(source, parts)}: {error.strerror or error}"
+        return StreamState.REFUSED, str(error.strerror or error)
     return None
-
-
-def _host(source: Source, parts: SplitResult) -> str:
-    """Name the host, unless it may be a part of a password that should have been escaped."""
-    name = parts.hostname or ""
-    return f"the host {name!r}" if name in source.shown.lower() else "the host behind the first '@'"
 
 
 def set_up(element: Gst.Element, policy: StreamPolicy) -> None:

@@ -154,5 +154,5 @@ def _remarks(stream: StreamSummary) -> str:
     remarks += ["damaged"] if stream.damaged else []
     more = len(stream.warnings) - 1
     remarks += [f"warning: {stream.warnings[0]}" + (f", and {more} more" if more else "")] if stream.warnings else []
-    remarks += [f"failed: {stream.errors[0]}"] if stream.errors else []
+    remarks += [f"failed: {stream.errors[0].removeprefix(f'{stream.uri}: ')}"] if stream.errors else []
     return f" ({'; '.join(remarks)})" if remarks else ""

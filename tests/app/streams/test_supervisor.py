@@ -109,7 +109,7 @@ def test_a_limit_ends_the_attempts() -> None:
         bench.wait_out()
     assert bench.supervisor.fault(StreamState.LOST, "gone") == Action.END
     assert bench.supervisor.state == StreamState.FAILED
-    assert bench.supervisor.reason == "gone; given up after 2 attempts"
+    assert bench.supervisor.reason == "lost: gone; given up after 2 attempts"
     assert bench.look() is None
 
 

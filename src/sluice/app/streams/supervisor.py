@@ -119,9 +119,10 @@ class Supervisor:
         retry = self._retry()
         self._failures += 1
         if retry is None:
-            return self._finish(StreamState.FAILED, reason)
+            return self._finish(StreamState.FAILED, f"{state}: {reason}")
         if retry.limit is not None and self._failures > retry.limit:
-            return self._finish(StreamState.FAILED, f"{reason}; given up after {retry.limit} attempts")
+            text = f"{state}: {reason}; given up after {retry.limit} attempts"
+            return self._finish(StreamState.FAILED, text)
         self._enter(state, reason)
         self._waited = retry.wait(self._failures, self._random, patient=state in _USELESS_TO_HURRY)
         self.next_attempt = self._clock() + self._waited

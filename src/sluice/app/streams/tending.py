@@ -17,6 +17,7 @@ from sluice.app.gst import describe, reason_in
 from sluice.app.source_setup import UnknownHost, check_host, diagnose
 from sluice.app.sources import Source
 from sluice.app.streams.events import EventLog
+from sluice.app.streams.explaining import explain
 from sluice.app.streams.faults import classify
 from sluice.app.streams.policy import StreamPolicy
 from sluice.app.streams.states import CaptureTime, StreamState, StreamStatus
@@ -143,23 +144,22 @@ class Tending:
         if session is not None and session.ended_on_request:  # what it complains about then is no failure
             return
         text, debug = describe(message)
-        reason = redact(text + reason_in(debug))
-        state = stream.supervisor.state
-        if state == StreamState.FAILED:
-            self._note_error(stream, reason)
-        found = classify(message)
+        said, found = redact(f"GStreamer: {text}{reason_in(debug)}"), classify(message)
+        if stream.supervisor.state == StreamState.FAILED:
+            self._note_error(stream, explain(found, stream.source, said))
         # An element that was given nothing says that it understands nothing, sometimes before the one says that failed.
         vague = found in (StreamState.LOST, StreamState.UNSUPPORTED)
         if vague and stream.source.remote and not stream.sight().frames:
-            stream.worker.submit(lambda: self._diagnose(stream, session, found, reason))
+            stream.worker.submit(lambda: self._diagnose(stream, session, found, said))
         else:
-            self._do(stream, stream.supervisor.fault(found, reason))
+            self._do(stream, stream.supervisor.fault(found, explain(found, stream.source, said)))
 
-    def _diagnose(self, stream: Stream, session: SourceBin | None, found: StreamState, reason: str) -> None:
+    def _diagnose(self, stream: Stream, session: SourceBin | None, found: StreamState, said: str) -> None:
         """Find out why a source gave nothing where its elements do not say; on the stream's worker."""
-        state, reason = diagnose(stream.source) or (found, reason)
+        state, said = diagnose(stream.source) or (found, said)
+        reason = explain(state, stream.source, redact(said))
         if stream.session is session:
-            self._post(lambda: self._do(stream, stream.supervisor.fault(state, redact(reason))))
+            self._post(lambda: self._do(stream, stream.supervisor.fault(state, reason)))
 
     def give_up(self, stream: Stream, message: Gst.Message) -> None:
         """Take note of an error behind the mux that ends one stream."""
@@ -274,7 +274,8 @@ class Tending:
             begun = self._graph.open(stream)
         except UnknownHost as error:
             self._graph.close_source(stream)
-            reason, state = str(error), StreamState.UNKNOWN_HOST
+            state = StreamState.UNKNOWN_HOST
+            reason = explain(state, stream.source, str(error))
         except SluiceError as error:
             reason, state = redact(str(error)), StreamState.UNSUPPORTED
         except Exception as error:
@@ -283,7 +284,8 @@ class Tending:
         else:
             if begun:
                 return
-            reason, state = "it cannot be opened", StreamState.REFUSED
+            state = StreamState.REFUSED
+            reason = explain(state, stream.source, "it cannot be opened")
         # What the source itself says of it is on the bus, and heard before this.
         self._post(lambda: self._do(stream, stream.supervisor.fault(state, reason)))
 
