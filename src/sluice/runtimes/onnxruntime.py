@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.runtimes.base import NetworkInfo, TensorInfo, size_values, split_inputs
+from sluice.runtimes.quantized import multiplies_int8, with_unsigned_activations
 from sluice.runtimes.unwinding import import_compiled
 
 onnxruntime: Any = import_compiled("onnxruntime")
@@ -38,10 +39,10 @@ class OnnxRuntimeNetwork:
         precision: str | None = None,
         threads: int | None = None,
     ) -> None:
-        if precision is not None:
+        if precision not in (None, "f32"):
             raise ConfigurationError(
-                f"precision {precision!r}: ONNX Runtime computes in the types the file is written in; "
-                "convert the file, or use the runtime openvino"
+                f"precision {precision!r}: ONNX Runtime computes in the types the file is written in, or with f32 "
+                "what is quantised in float32; convert the file, or use the runtime openvino"
             )
         providers = _providers(device)
         options = onnxruntime.SessionOptions()
@@ -50,8 +51,10 @@ class OnnxRuntimeNetwork:
         options.inter_op_num_threads = 1
         # Spinning threads win microseconds for the network and take whole cores from the decoders beside it.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        as_written = precision == "f32" or providers != ["CPUExecutionProvider"] or not multiplies_int8()
+        network = None if as_written else with_unsigned_activations(path)
         try:
-            self._session = onnxruntime.InferenceSession(str(path), options, providers=providers)
+            self._session = onnxruntime.InferenceSession(network or str(path), options, providers=providers)
         except Exception as error:  # onnxruntime's own exceptions share no public base class
             raise ModelError(f"ONNX Runtime cannot open {path}: {_first_line(error)}") from error
         if providers[0] != "CPUExecutionProvider":
