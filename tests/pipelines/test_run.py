@@ -13,6 +13,7 @@ import cv2
 import pytest
 
 from sluice import Pipeline
+from sluice.app import cli
 from sluice.app.summary import Summary
 
 SLUICE = [sys.executable, "-m", "sluice.app.cli"]
@@ -124,15 +125,29 @@ def test_one_failed_stream_is_status_1_and_the_others_finish(tmp_path: Path) -> 
     assert (second["frames_out"], second["errors"]) == (12, [])
 
 
-def test_a_model_that_raises_is_status_1_with_its_traceback(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "status", "error", "line"),
+    [
+        ("class Bad:\n    def infer(self, frames)\n        return []\n", 2, "SyntaxError: expected ':'", 2),
+        ("import nothing_of_the_kind\n", 2, "No module named 'nothing_of_the_kind'", 1),
+        ("class Bad:\n    def __init__(self):\n        raise RuntimeError('no idea')\n    infer = print\n", 1,
+         "RuntimeError: no idea", 3),
+        ("class Bad:\n    def infer(self):\n        return []\n", 2, "right is def infer(self, frames)", 2),
+        ("def f(frames):\n    raise RuntimeError('no idea')\nclass Bad:\n    infer = staticmethod(f)\n", 1,
+         "RuntimeError: no idea", 2),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_model_is_said_once_with_its_own_lines(
+    tmp_path: Path, text: str, status: int, error: str, line: int
+) -> None:
     model = tmp_path / "bad.py"
-    model.write_text(
-        "def infer(frames):\n    raise RuntimeError('no idea')\n\nclass Bad:\n    infer = staticmethod(infer)\n"
-    )
-    done = sluice("run", SMALL, "--model", f"{model}:Bad")
-    assert done.returncode == 1
-    assert "RuntimeError: no idea" in done.stderr
-    assert f'File "{model}", line 2' in done.stderr
+    model.write_text(text)
+    done = sluice("run", SMALL, "--model", f"{model}:Bad", "--quiet")
+    assert done.returncode == status, done.stderr
+    said = done.stderr + done.stdout
+    assert said.count(error) == 1
+    assert f"{model}, line {line}" in said.replace('"', "")
+    assert f"{Path(cli.__file__).parents[1]}/" not in said  # our own lines are of no use to anybody but us
 
 
 @pytest.mark.parametrize(

@@ -15,22 +15,24 @@ from sluice.errors import SluiceError
 
 def interruption(message: Gst.Message) -> KeyboardInterrupt | None:
     """Return the interruption behind an error: of the thread that starts elements, where their guards catch it."""
-    if _exception_named(message) != KeyboardInterrupt.__name__:
+    if _detail(message, "exception") != KeyboardInterrupt.__name__:
         return None
     return KeyboardInterrupt(describe(message)[0].rpartition(":")[2].strip())
 
 
-def _exception_named(message: Gst.Message) -> str:
-    """Return the class of the Python exception that an element's error tells of, "" where there is none."""
+def _detail(message: Gst.Message, name: str) -> str:
+    """Return what an element's error tells of the Python exception behind it, "" where there is none."""
     details = message.parse_error_details()
-    return details.get_string("exception") or "" if details is not None else ""
+    return details.get_string(name) or "" if details is not None else ""
 
 
 def as_exception(message: Gst.Message) -> SluiceError:
-    """Return an element's error as an exception: of our own class where one is behind it, else with its traceback."""
+    """Return an element's error as an exception, of our own class where one is behind it.
+
+    Its first line says what happened; below it are the lines of people's own code that led there.
+    """
     text, debug = describe(message)
-    text = f"{message.src.get_name()}: {text}"
-    kind = getattr(errors, _exception_named(message), None)
-    if kind is not None:
-        return kind(redact(text))  # type: ignore[no-any-return]
-    return SluiceError(redact(f"{text}\n{debug}" if "Traceback" in debug else text + reason_in(debug)))
+    exception, lines = _detail(message, "exception"), _detail(message, "lines")
+    text = f"{message.src.get_name()}: {text}" + ("" if exception else reason_in(debug))
+    kind = getattr(errors, exception, SluiceError) if exception else SluiceError
+    return kind(redact(f"{text}\n{lines}" if lines else text))

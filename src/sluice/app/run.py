@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
@@ -17,7 +18,7 @@ from sluice.app.progress import show_progress
 from sluice.app.run_outputs import Wanted, measured
 from sluice.app.sources import parse_sources
 from sluice.app.summary import Summary
-from sluice.errors import ConfigurationError, ModelError, SluiceError
+from sluice.errors import ConfigurationError, ModelError, SluiceError, with_own_lines
 
 if TYPE_CHECKING:
     from sluice.app.outputs import LiveOutputs
@@ -57,9 +58,9 @@ def run(
         pipeline = _pipeline(sources, processes, options if outputs is None else {**options, "branches": outputs})
         port = wanted.metrics if wanted is not None else None
         with _terminate_as_interrupt(), measured(pipeline, outputs, port):  # type: ignore[arg-type] # no processes then
-            status = _run(pipeline, quiet)
+            status, told = _run(pipeline, quiet)
     except (ConfigurationError, ModelError) as error:
-        print(f"sluice: {error}", file=sys.stderr)
+        print(f"sluice: {with_own_lines(error)}", file=sys.stderr)
         return WRONG_ARGUMENTS
     if not pipeline.started:
         return status
@@ -69,7 +70,8 @@ def run(
         status = status or FAILED
     messages = options.get("messages")
     files = [path for path in (messages, summary_file) if path is not None and Path(path).expanduser().is_file()]
-    _report(summary, files, sys.stderr if str(messages) == "-" else sys.stdout)
+    new = replace(summary, errors=[error for error in summary.errors if error != told])
+    _report(new, files, sys.stderr if str(messages) == "-" else sys.stdout)
     return status
 
 
@@ -94,24 +96,22 @@ def _pipeline(sources: list[str], processes: int, options: dict[str, Any]) -> Pi
     return Processes(sources, processes, **options)
 
 
-def _run(pipeline: Pipeline | Processes, quiet: bool) -> int:
+def _run(pipeline: Pipeline | Processes, quiet: bool) -> tuple[int, str]:
+    """Run to the end; return the exit status and the error that was printed, if one was."""
     try:
         job = pipeline.start()
         with show_progress(job.progress, quiet=quiet):
             job.wait()
     except KeyboardInterrupt as interrupt:
-        return int(str(interrupt) or INTERRUPTED)
-    except (ConfigurationError, ModelError) as error:
-        if pipeline.started:  # a model that fails at work is no wrong argument
-            print(f"sluice: {error}", file=sys.stderr)
-            return FAILED
-        raise
+        return int(str(interrupt) or INTERRUPTED), ""
     except SluiceError as error:
-        print(f"sluice: {error}", file=sys.stderr)
-        return FAILED
+        if isinstance(error, ConfigurationError | ModelError) and not pipeline.started:
+            raise  # later, a model that fails at work is no wrong argument
+        print(f"sluice: {with_own_lines(error)}", file=sys.stderr)
+        return FAILED, str(error)
     finally:
         pipeline.stop()
-    return OK
+    return OK, ""
 
 
 @contextmanager

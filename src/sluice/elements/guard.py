@@ -13,7 +13,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GLib, Gst
 
-from sluice.errors import ConfigurationError, SluiceError, format_trace
+from sluice.errors import ConfigurationError, SluiceError, format_own_lines, format_trace
 
 # Pad templates are made when an element's module is imported, which needs GStreamer; within a plugin scan it is ready.
 if not Gst.is_initialized():
@@ -34,9 +34,9 @@ def post_error(
         stream: number of the stream (the muxer's pad), or None to use the exception's attribute ``stream`` if any.
         frame: number of the frame within the stream, or None to use the exception's attribute ``frame`` if any.
 
-    The message's details (``Gst.Message.parse_error_details``) carry ``stream`` (int), ``frame`` (int64) and
-    ``exception`` (the class's name) for programs. ``ConfigurationError`` is posted in the library domain as SETTINGS,
-    all others in the stream domain as FAILED.
+    The message's details (``Gst.Message.parse_error_details``) carry ``stream`` (int), ``frame`` (int64),
+    ``exception`` (the class's name) and ``lines`` (of the traceback those that people want to see) for programs.
+    ``ConfigurationError`` is posted in the library domain as SETTINGS, all others in the stream domain as FAILED.
     """
     stream = getattr(error, "stream", None) if stream is None else stream
     frame = getattr(error, "frame", None) if frame is None else frame
@@ -63,7 +63,11 @@ def _details(error: BaseException, stream: int | None, frame: int | None) -> Gst
         fields.append(f"stream=(int){int(stream)}")
     if frame is not None:
         fields.append(f"frame=(gint64){int(frame)}")
-    return Gst.Structure.new_from_string(", ".join(["sluice-error", *fields]))
+    details = Gst.Structure.new_from_string(", ".join(["sluice-error", *fields]))
+    # An error that we raise on purpose says all in its text; of any other without own lines the fault is ours.
+    lines = format_own_lines(error) or ("" if isinstance(error, SluiceError) else format_trace(error))
+    details.set_value("lines", printable(lines))
+    return details
 
 
 def guarded(failure: Any) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:

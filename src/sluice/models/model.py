@@ -312,6 +312,16 @@ def _check_call(function: Any) -> None:
     try:
         inspect.signature(function).bind([])
     except TypeError as error:
-        raise ModelError(f"{name_of(function)} cannot be called with the list of frames: {error}") from error
+        raise ModelError(
+            f"{name_of(function)} cannot be called with the list of frames: {error}; right is {_right_call(function)}"
+        ) from error
     except ValueError:  # written in C, without a signature
         return
+
+
+def _right_call(function: Any) -> str:
+    """How it is to be defined, and where it is."""
+    code = getattr(function, "__code__", None)
+    place = f" in {code.co_filename}, line {code.co_firstlineno}" if code is not None else ""
+    method = inspect.ismethod(function) or "." in getattr(function, "__qualname__", "")
+    return f"def {getattr(function, '__name__', 'infer')}({'self, ' if method else ''}frames){place}"

@@ -148,6 +148,20 @@ def test_what_is_no_configuration_at_all_is_refused(tmp_path: Path, text: str, s
         load_text(text, tmp_path / "a.yaml")
 
 
+@pytest.mark.parametrize(
+    ("code", "said", "line"),
+    [
+        ("class Bad:\n    def infer(self, frames)\n", "SyntaxError: expected ':'", 2),
+        ("class Bad:\n    def __init__(self):\n        raise KeyError(7)\n    infer = print\n", "KeyError: 7", 3),
+    ],
+)
+def test_a_model_that_breaks_is_a_fault_with_its_own_lines(tmp_path: Path, code: str, said: str, line: int) -> None:
+    (tmp_path / "bad.py").write_text(code)
+    _, text = faults("model: {name: bad.py}", tmp_path)["model.name"]
+    assert said in text.splitlines()[0]
+    assert f'File "{tmp_path / "bad.py"}", line {line}' in text
+
+
 def test_anchors_that_stand_for_too_much_are_refused(tmp_path: Path) -> None:
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]

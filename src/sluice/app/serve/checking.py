@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sluice.analytics import read_config as read_analytics
 from sluice.app.serve.loading import Loaded
@@ -14,9 +15,10 @@ from sluice.app.serve.marks import Location
 from sluice.app.serve.names import located_model, located_source
 from sluice.app.serve.schema import Config
 from sluice.app.sources import parse_sources
-from sluice.errors import SluiceError
+from sluice.errors import ModelError, SluiceError, with_own_lines
 from sluice.messages.brokers import from_url, is_url
 from sluice.models.loading import load_model
+from sluice.models.swap import text_of
 from sluice.tracking.algorithms import algorithm
 
 Faults = Iterator[tuple[Location, str]]
@@ -48,7 +50,21 @@ def tried(at: Location, work: Callable[[], object]) -> Faults:
     try:
         work()
     except SluiceError as error:
-        yield at, str(error)
+        yield at, with_own_lines(error)
+
+
+def open_model(name: str, **options: Any) -> None:
+    """Make a model as `load_model` does, to see whether it can be.
+
+    Raises:
+        SluiceError: it cannot be; an exception of the model's own code is its cause.
+    """
+    try:
+        load_model(name, **options)
+    except SluiceError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{name}: {text_of(error)}") from error
 
 
 def _streams(config: Config, folder: Path) -> Faults:
@@ -79,7 +95,7 @@ def _model(config: Config, folder: Path) -> Faults:
     model, limits = config.model, config.thresholds
 
     def load() -> None:
-        load_model(
+        open_model(
             located_model(model.name, folder),
             labels=None if model.labels is None else folder / model.labels,
             runtime=model.runtime,
@@ -108,7 +124,7 @@ def _files(config: Config, folder: Path) -> Faults:
     if config.index_model is not None and config.index is None:
         yield ("index_model",), "needs index: the folder of the archive for its embeddings"
     elif config.index_model is not None:
-        yield from tried(("index_model",), partial(load_model, located_model(config.index_model, folder)))
+        yield from tried(("index_model",), partial(open_model, located_model(config.index_model, folder)))
     if config.state is not None:
         yield from _writable(("state",), folder / config.state)
     for key, directories in (("media", config.directories.media), ("models", config.directories.models)):

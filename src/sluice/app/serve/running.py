@@ -18,7 +18,7 @@ from typing import Any
 from sluice.app.monitor import Monitor
 from sluice.app.outputs import LiveOutputs, OutputOptions
 from sluice.app.pipeline import Pipeline
-from sluice.app.serve.checking import check, is_loopback
+from sluice.app.serve.checking import check, is_loopback, open_model
 from sluice.app.serve.context import Context
 from sluice.app.serve.gate import Access
 from sluice.app.serve.journal import LOGGER, Journal
@@ -30,9 +30,8 @@ from sluice.app.serve.service import Service
 from sluice.app.serve.state import State, StateFile
 from sluice.app.serve.web import make_app
 from sluice.app.vlm import VlmOptions
-from sluice.errors import ConfigurationError, ModelError, SluiceError
+from sluice.errors import ConfigurationError, ModelError, SluiceError, with_own_lines
 from sluice.metrics.otel import OtelExport
-from sluice.models.loading import load_model
 
 OK, FAILED, WRONG_ARGUMENTS = 0, 1, 2
 _EXPORTING = 3.0  # seconds that a collector which does not answer may hold up the end
@@ -67,7 +66,7 @@ def serve(path: Path, *, check_only: bool = False, verbose: bool = False) -> int
         with _Signals() as signals:
             return _Running(loaded, state, kept, verbose).until(signals)
     except (ConfigurationError, ModelError) as error:
-        print(f"sluice: {error}", file=sys.stderr)
+        print(f"sluice: {with_own_lines(error)}", file=sys.stderr)
         return WRONG_ARGUMENTS
     except SluiceError as error:
         print(f"sluice: {error}", file=sys.stderr)
@@ -210,7 +209,7 @@ def _check_kept(kept: State, state: StateFile) -> None:
     if kept.model is None:
         return
     try:
-        load_model(kept.model)
+        open_model(kept.model)
     except SluiceError as error:
         raise ConfigurationError(
             f'the model that was swapped to before the last end cannot be used: {error}; take "model" out of '
