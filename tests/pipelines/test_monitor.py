@@ -17,7 +17,8 @@ from rich.console import Console
 import sluice
 from sluice.app.monitor import Monitor
 from sluice.app.outputs import LiveOutputs, OutputOptions, RecordOptions
-from sluice.app.top import Numbers, picture, top
+from sluice.app.streams import StreamPolicy
+from sluice.app.top import Look, Numbers, picture, top
 from sluice.errors import SluiceError
 
 
@@ -105,7 +106,7 @@ def test_before_the_start_nothing_is_said_of_streams() -> None:
 
 def shown(text: str) -> str:
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
-    console.print(picture(Numbers(text)))
+    console.print(picture([Look(Numbers(text), 0.0)]))
     return console.export_text()
 
 
@@ -118,6 +119,34 @@ def test_top_shows_every_stream(running: tuple[sluice.Pipeline, Monitor]) -> Non
     (ball,) = [line for line in lines if line.startswith("test_ball")]
     assert "playing" in ball
     assert float(ball.split()[2]) > 5
+
+
+class Slower(Slow):
+    """Has time for ten calls a second."""
+
+    def infer(self, frames: list[Any]) -> list[sluice.Detections]:
+        time.sleep(0.08)
+        return super().infer(frames)
+
+
+@pytest.mark.parametrize(("delivery", "what"), [("freshest", "of the frames are dropped"), ("every", "frames wait")])
+def test_top_says_what_helps_against_a_model_that_is_too_slow(delivery: Any, what: str) -> None:
+    policy = StreamPolicy(delivery=delivery)
+    with sluice.Pipeline(
+        "test:ball?live=1&size=64x48&frames=0", model=Slower(), policy=policy, tracker=None
+    ) as pipeline:
+        pipeline.start()
+        monitor = Monitor(pipeline)
+        until(lambda: pipeline.streams[0].frames_out > 10)
+        first = Look(Numbers(monitor.text()), time.monotonic())
+        until(lambda: pipeline.streams[0].frames_out > 25)
+        last = Look(Numbers(monitor.text()), time.monotonic())
+    console = Console(width=300, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    console.print(picture([first, last]))
+    (hint,) = [line for line in console.export_text().splitlines() if "too slow" in line]
+    assert what in hint
+    assert "a smaller model" in hint
+    assert "too slow" not in shown(monitor.text())
 
 
 class Service(HTTPServer):
@@ -149,10 +178,10 @@ def test_top_asks_a_service_once(tmp_path: Path, capsys: pytest.CaptureFixture[s
     service.text = Monitor(sluice.Pipeline(["test:ball"], model=None)).text()
     token = tmp_path / "token"
     token.write_text("secret-token\n")
-    top(f"http://127.0.0.1:{service.server_port}", token, once=True, interval=1)
+    top(f"http://127.0.0.1:{service.server_port}", token, once=True, interval=0.1)
     service.shutdown()
     service.server_close()
-    assert service.asked == [("/metrics", "Bearer secret-token")]
+    assert service.asked == [("/metrics", "Bearer secret-token")] * 2
     out = capsys.readouterr().out
     assert "0 of 0 streams play" in out
     assert "secret-token" not in out

@@ -266,6 +266,10 @@ class Graph:
         """Frames that the model failed on and that were passed on without detections."""
         return _count_of(self.infer, "errors")
 
+    def model_seconds(self) -> float:
+        """Seconds that all calls of the model took."""
+        return float(self.infer.get_property("stats").get_value("model-ms-total")) / 1e3
+
     def unconfirmed(self) -> int:
         """Objects that the tracker removed, since they belonged to no confirmed track."""
         return 0 if self.tracker is None else _count_of(self.tracker, "removed")

@@ -377,6 +377,7 @@ class Job:
         graph = self._graph
         self._summary.seconds = time.monotonic() - self._started
         self._summary.skipped = graph.inferred_with_errors()
+        self._summary.busy = graph.model_seconds() / max(self._summary.seconds, 1e-9)
         self._summary.unconfirmed = graph.unconfirmed()
         self._summary.segments = graph.behind.segments()
         self._summary.host_frames = counters.host_frames() - self._host_frames

@@ -84,6 +84,7 @@ class Monitor:
             latencies=tuple(measured.meter.read()),
             last=list(elements)[-1],
             model_seconds=(infer.get("model-ms-mean", 0.0) / 1e3, infer.get("model-ms-max", 0.0) / 1e3),
+            model_busy=infer.get("model-ms-total", 0.0) / 1e3,
             model={name: int(infer[name]) for name in ("inferred", "skipped", "errors") if name in infer},
             messages={name: int(count) for name, count in messages.items() if name not in _NO_MESSAGES},
             spooled=int(messages.get("spooled", 0)),
@@ -126,6 +127,7 @@ def _stream(status: StreamStatus, mux: dict[str, float], objects: dict[tuple[int
         reconnects=status.reconnects,
         waiting=max(0, int(waiting)),
         last_frame_age=status.last_frame_age,
+        live=status.live,
         objects={label: count for (number, label), count in objects.items() if number == status.number},
     )
 

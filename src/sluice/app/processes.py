@@ -323,6 +323,7 @@ def merged_summary(parts: Sequence[Summary], seconds: float, *, stopped: bool) -
         seconds=seconds,
         stopped=stopped or any(part.stopped for part in parts),
         skipped=sum(part.skipped for part in parts),
+        busy=max(part.busy for part in parts),
         unconfirmed=sum(part.unconfirmed for part in parts),
         segments=segments,
         host_frames=sum(part.host_frames for part in parts),

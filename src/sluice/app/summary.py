@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sluice.app.pace import advice
+
 
 @dataclass
 class StreamSummary:
@@ -64,6 +66,7 @@ class Summary:
         tracker: name of the tracker, None without one.
         stopped: whether the run was stopped before its streams had ended.
         skipped: frames passed on without detections because of an error of the model.
+        busy: seconds that the model computed in each second of the run; of several processes, the busiest one's.
         unconfirmed: objects that the tracker left out, since they belonged to no confirmed track.
         segments: what became of the segments that a slow model was asked about: "asked", "answered", and how many have
             no answer, by reason; empty without one.
@@ -83,6 +86,7 @@ class Summary:
     tracker: str | None = None
     stopped: bool = False
     skipped: int = 0
+    busy: float = 0.0
     unconfirmed: int = 0
     segments: dict[str, int] = field(default_factory=dict)
     host_frames: int = 0
@@ -132,6 +136,8 @@ class Summary:
                 f"{self.segments.get('answered', 0)} of {self.segments.get('asked', 0)} segments answered{without}"
             )
         lines += self._memory()
+        came, dropped = (sum(getattr(stream, name) for stream in self.streams) for name in ("frames_in", "dropped"))
+        lines += filter(None, [advice(self.busy, dropped / max(came, 1))])
         lines += [f"warning: {warning}" for warning in self.warnings]
         # The first line alone: a traceback below it stands in the JSON, and on the terminal where it happened.
         return "\n".join(lines + [f"error: {error.strip().splitlines()[0]}" for error in self.errors if error.strip()])

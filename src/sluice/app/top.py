@@ -5,7 +5,8 @@ from __future__ import annotations
 import select
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -15,10 +16,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from sluice.app.pace import advice
 from sluice.app.serve.client import Client, ServiceError
 from sluice.errors import ConfigurationError
 
 _GOOD, _OVER = ("playing",), ("ended", "removed")
+_WINDOW = 10.0  # seconds over which it is looked whether the model keeps up
 _MEASURES = ("0.5", "0.95", "0.99")
 
 
@@ -60,6 +63,13 @@ class Numbers:
         return found[0].value if found else 0.0
 
 
+class Look(NamedTuple):
+    """The numbers at a time of a clock that only goes forward, in seconds."""
+
+    numbers: Numbers
+    at: float
+
+
 def top(url: str | None, token_file: Path | None, *, once: bool, interval: float) -> None:
     """Show a service's numbers until q is pressed, or once.
 
@@ -67,23 +77,50 @@ def top(url: str | None, token_file: Path | None, *, once: bool, interval: float
         SluiceError: the service does not answer the first time, or a package is missing.
     """
     client = Client(url, token_file)
-    numbers = Numbers(client.metrics())
+    looks: deque[Look] = deque([Look(Numbers(client.metrics()), time.monotonic())])
     console = Console()
     if once or not sys.stdout.isatty():
-        console.print(picture(numbers))
+        time.sleep(interval)  # how busy the model is shows between two looks only
+        looks.append(Look(Numbers(client.metrics()), time.monotonic()))
+        console.print(picture(looks))
         return
-    with Live(picture(numbers), console=console, screen=True, auto_refresh=False) as live, _keys() as pressed:
+    with Live(picture(looks), console=console, screen=True, auto_refresh=False) as live, _keys() as pressed:
         while not pressed(interval):
             try:
-                shown = picture(Numbers(client.metrics()))
+                looks.append(Look(Numbers(client.metrics()), time.monotonic()))
             except ServiceError as error:  # it may come back
-                shown = Text(f"{error}\nq ends", style="red")
-            live.update(shown, refresh=True)
+                live.update(Text(f"{error}\nq ends", style="red"), refresh=True)
+                continue
+            while len(looks) > 2 and looks[-1].at - looks[1].at >= _WINDOW:
+                looks.popleft()
+            live.update(picture(looks), refresh=True)
 
 
-def picture(numbers: Numbers) -> RenderableType:
-    """Return what is shown: one line on the whole, and a table with a line per stream."""
-    return Group(_whole(numbers), _streams(numbers), Text("q ends", style="dim"))
+def picture(looks: Sequence[Look]) -> RenderableType:
+    """Return what is shown: one line on the whole, what to do if the model is too slow, and a line per stream.
+
+    Args:
+        looks: at the numbers, one after another; the last is shown, the first is what it is compared with.
+    """
+    numbers, hint = looks[-1].numbers, _advice(looks[0], looks[-1])
+    parts: list[RenderableType] = [_whole(numbers), *([Text(hint, style="yellow")] if hint else []), _streams(numbers)]
+    return Group(*parts, Text("q ends", style="dim"))
+
+
+def _advice(first: Look, last: Look) -> str:
+    """Say what helps where the model did not keep up with the streams between two looks."""
+    seconds = last.at - first.at
+    if seconds <= 0:
+        return ""
+
+    def grown(name: str) -> float:
+        return sum(sample.value - first.numbers.one(name, **sample.labels) for sample in last.numbers.all(name))
+
+    live = [sample.labels["stream"] for sample in last.numbers.all("stream_live") if sample.value]
+    waits = any(all(look.numbers.one("frames_waiting", stream=stream) > 1 for look in (first, last)) for stream in live)
+    came = grown("frames_in_total")
+    dropped = grown("frames_dropped_total") / came if came > 0 else 0.0
+    return advice(grown("model_busy_seconds_total") / seconds, dropped, held_back=waits)
 
 
 def _whole(numbers: Numbers) -> Text:

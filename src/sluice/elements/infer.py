@@ -107,6 +107,7 @@ class SluiceInfer(PromptedElement):
         structure.set_value("model", self._values["model"] or self._values["config-file-path"] or "")
         for name in ("batches", "frames", "inferred", "skipped", "errors", "objects", "cut"):
             structure.set_value(name, GObject.Value(GObject.TYPE_UINT64, getattr(counted, name)))
+        structure.set_value("model-ms-total", counted.model_ms_total)
         structure.set_value("model-ms-mean", counted.model_ms_mean)
         structure.set_value("model-ms-max", counted.model_ms_max)
         return structure

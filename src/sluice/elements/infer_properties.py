@@ -167,7 +167,7 @@ def declarations() -> dict[str, tuple[Any, ...]]:
         "stats",
         "Counters since the last start: batches, frames; inferred, the frames (or the parts of frames, for objects and "
         "regions) that the model saw; skipped (by interval), errors, objects, cut (detections "
-        "beyond the 10000 of max-detections=0), model-ms-mean and model-ms-max (milliseconds per call), model",
+        "beyond the 10000 of max-detections=0), model-ms-total, model-ms-mean, model-ms-max (of calls), model",
         GObject.ParamFlags.READABLE,
     )
     return declared

@@ -36,6 +36,7 @@ class Snapshot:
     errors: int = 0
     objects: int = 0
     cut: int = 0
+    model_ms_total: float = 0.0
     model_ms_mean: float = 0.0
     model_ms_max: float = 0.0
 
@@ -84,6 +85,7 @@ class Stats:
                 errors=self._errors,
                 objects=self._objects,
                 cut=self._cut,
+                model_ms_total=self._seconds * 1e3,
                 model_ms_mean=mean * 1e3,
                 model_ms_max=self._longest * 1e3,
             )

@@ -97,6 +97,7 @@ def _streams(streams: tuple[StreamNumbers, ...], states: tuple[str, ...]) -> Ite
     yield _counter("reconnects", "How often a stream was opened again.", one, each("reconnects"))
     yield _gauge("fps", "Frames per second that came lately.", one, each("fps"))
     yield _gauge("frames_waiting", "Frames that wait in front of the batches.", one, each("waiting"))
+    yield _gauge("stream_live", "1 for a stream whose frames come at the outside world's pace.", one, each("live"))
     ages = [((s.name,), s.last_frame_age) for s in streams if s.last_frame_age is not None]
     yield _gauge("last_frame_age_seconds", "Seconds since a stream's last frame.", one, ages)
     state = [((s.name, known), float(s.state == known)) for s in streams for known in states]
@@ -120,6 +121,7 @@ def _elements(snapshot: Snapshot) -> Iterator[Metric]:
     mean, longest = snapshot.model_seconds
     yield _gauge("model_seconds_mean", "Mean time of a call of the model.", (), [((), mean)])
     yield _gauge("model_seconds_max", "Longest time of a call of the model.", (), [((), longest)])
+    yield _counter("model_busy_seconds", "Time that all calls of the model took.", (), [((), snapshot.model_busy)])
     counts = [((name,), float(count)) for name, count in snapshot.model.items()]
     yield _counter("model_frames", "Frames by what the model did with them.", ("result",), counts)
 

@@ -20,6 +20,7 @@ class StreamNumbers:
         fps: frames per second that came lately.
         reconnects: how often it was opened again.
         waiting: frames that wait in front of the batches.
+        live: whether frames come at the pace of the outside world.
         last_frame_age: seconds since the last frame; None before the first.
         objects: by class.
     """
@@ -35,6 +36,7 @@ class StreamNumbers:
     waiting: int = 0
     last_frame_age: float | None = None
     objects: Mapping[str, int] = field(default_factory=dict)
+    live: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class Snapshot:
         latencies: what was measured, by element and the stream's number.
         last: the element whose frames' age is the latency from capture to message.
         model_seconds: mean and longest time of a call of the model.
+        model_busy: seconds that all calls of the model took together.
         model: its counts: inferred, skipped, errors, objects.
         messages: by state: queued, sent, acknowledged, dropped, failed, ...
         spooled: messages that are on the disk now.
@@ -100,6 +103,7 @@ class Snapshot:
     latencies: tuple[Latencies, ...] = ()
     last: str = ""
     model_seconds: tuple[float, float] = (0.0, 0.0)
+    model_busy: float = 0.0
     model: Mapping[str, int] = field(default_factory=dict)
     messages: Mapping[str, int] = field(default_factory=dict)
     spooled: int = 0

@@ -1,0 +1,28 @@
+"""Whether the model keeps up with the streams, and what to do where it does not."""
+
+from __future__ import annotations
+
+BUSY = 0.8
+"""The share of the time from which on a model that computes is taken to be what holds the streams up."""
+_DROPPED = 0.02  # of the frames; a few are dropped at every start
+_HELPS = "a smaller model, an interval, a lower rate of the streams or more processes help"
+
+
+def advice(busy: float, dropped: float, *, held_back: bool = False) -> str:
+    """Return one line that says that the model is too slow and what helps; "" where it isn't.
+
+    Frames that only a rate leaves out, with a model that has time, are no reason for one; nor are files that are read
+    as fast as the model takes them.
+
+    Args:
+        busy: seconds that the model computed in each second.
+        dropped: share of the frames that were dropped, 0 to 1.
+        held_back: whether frames of a live stream wait in a queue that is never empty.
+    """
+    if busy < BUSY or not (dropped > _DROPPED or held_back):
+        return ""
+    if dropped > _DROPPED:
+        what, helps = f"{dropped:.0%} of the frames are dropped", _HELPS
+    else:
+        what, helps = "frames wait for it", f"delivery=freshest keeps them young by dropping, {_HELPS}"
+    return f"the model is too slow for the streams: it is busy {min(busy, 1):.0%} of the time and {what}; {helps}"
