@@ -16,16 +16,19 @@ pytest.importorskip("triton", reason="the GPU path needs triton")
 
 from array_surfaces import noise
 from device_surfaces import DeviceSurface
-from seeing_models import Boxes
+from seeing_models import Boxes, Masked
 
 from sluice.contract import counters, gstref
 from sluice.contract.dlpack import Hold, PlaneTensor
+from sluice.models.decoders import DECODERS
 from sluice.models.gpu.engine import Engine
-from sluice.models.gpu.heads import Choice, end_to_end
+from sluice.models.gpu.heads import Choice, chooser_for, end_to_end
 from sluice.models.gpu.network import kept_tensors
 from sluice.models.gpu.preprocess import letterbox, new_input
 from sluice.models.gpu.table import ROW, TableWriter
+from sluice.models.postprocess import to_detections
 from sluice.models.preprocess import Preprocessing
+from sluice.runtimes.base import NetworkInfo, TensorInfo
 
 SPEC = Preprocessing(64, 48)
 CHOICE = Choice(64, 48, 0.0, 0.5, False, most=3)
@@ -36,8 +39,12 @@ def surfaces(count, gpu, seed=0):
     return [DeviceSurface(noise(*kinds[i % 4], seed=seed + i), kinds[i % 4][0], gpu) for i in range(count)]
 
 
+def boxes_of(outputs, _table):
+    return end_to_end(outputs, CHOICE).boxes
+
+
 def engine(gpu, module, **more):
-    return Engine(lambda pictures: [module(pictures)], SPEC, gpu, choose=lambda o: end_to_end(o, CHOICE), **more)
+    return Engine(lambda pictures: [module(pictures)], SPEC, gpu, choose=boxes_of, **more)
 
 
 def eager(module, batch, gpu):
@@ -47,7 +54,7 @@ def eager(module, batch, gpu):
     pictures = new_input(SPEC, len(batch), gpu)
     letterbox(torch.from_numpy(table).to(gpu), pictures, SPEC)
     with torch.inference_mode():
-        return end_to_end([module(pictures)], CHOICE).cpu().numpy()
+        return end_to_end([module(pictures)], CHOICE).boxes.cpu().numpy()
 
 
 @pytest.mark.parametrize("graphs", [True, False])
@@ -60,6 +67,40 @@ def test_batches_in_flight_do_not_mix(gpu, graphs):
         found = part.finish()
         np.testing.assert_allclose(found.arrays[0][: len(batch)], eager(module, batch, gpu), atol=1e-5)
         assert [(box.frame_width, box.frame_height) for box in found.boxes] == [(s.width, s.height) for s in batch]
+    assert all((plan.graph is not None) == graphs for plan in runs._plans.values())
+    runs.close()
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("graphs", [True, False])
+def test_masks_are_those_of_the_processor(gpu, graphs, half):
+    """In batches that are padded, in flight together, as graphs of several sizes."""
+    spec = Preprocessing(128, 96, dtype="float16" if half else "float32")
+    module = Masked().to(gpu).to(torch.float16 if half else torch.float32)
+    outputs = TensorInfo("rows", (None, 4, 8), spec.dtype), TensorInfo("masks", (None, 2, 24, 32), spec.dtype)
+    info = NetworkInfo((TensorInfo("images", (None, 3, 96, 128), spec.dtype),), outputs)
+    chooser = chooser_for("yolo-end2end", info, Choice(128, 96, 0.0, 0.5, False, most=3))
+    runs = Engine(lambda pictures: list(module(pictures)), spec, gpu, choose=chooser.choose, graphs=graphs)
+    batches = [surfaces(count, gpu, seed=10 * i) for i, count in enumerate((3, 8, 1, 5))]
+    begun = [runs.begin(batch) for batch in batches]
+    decode = DECODERS["yolo-end2end"](info, 128, 96)
+    for batch, part in zip(batches, begun, strict=True):
+        found = part.finish()
+        found = chooser.read(found.arrays[0][: len(batch)], found.boxes)
+        table = np.zeros((len(batch), ROW), np.int64)
+        boxes = TableWriter(spec, 0).write(table, batch)
+        pictures = new_input(spec, len(batch), gpu)
+        letterbox(torch.from_numpy(table).to(gpu), pictures, spec)
+        with torch.inference_mode():
+            arrays = [array.float().cpu().numpy() for array in module(pictures)]
+        for index, (one, box) in enumerate(zip(found, boxes, strict=True)):
+            wanted = to_detections(
+                decode.decode(arrays, index, 0.0), box, (128, 96), iou=None, class_agnostic=False, max_detections=3
+            )
+            np.testing.assert_allclose(one.xyxy, wanted.xyxy, atol=1e-3)
+            for mask, other in zip(one.box_masks, wanted.box_masks, strict=True):
+                differs = (mask > 0.5) != (other > 0.5)
+                assert np.abs(other[differs] - 0.5).max(initial=0) < 1e-5
     assert all((plan.graph is not None) == graphs for plan in runs._plans.values())
     runs.close()
 
@@ -98,7 +139,7 @@ def test_a_network_that_no_graph_can_hold_runs_without(gpu, caplog):
         assert float(pictures.sum()) != float("inf")  # a look at a value
         return [module(pictures)]
 
-    runs = Engine(asks, SPEC, gpu, choose=lambda o: end_to_end(o, CHOICE))
+    runs = Engine(asks, SPEC, gpu, choose=boxes_of)
     batch = surfaces(4, gpu)
     found = runs.begin(batch).finish().arrays[0][: len(batch)]
     np.testing.assert_allclose(found, eager(module, batch, gpu), atol=1e-5)

@@ -8,10 +8,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="the GPU path needs torch")
 pytest.importorskip("triton", reason="the GPU path needs triton")
 
+from head_tables import letterbox_table
+
+from sluice.errors import ModelError
 from sluice.models.arrays import nms_indices
 from sluice.models.decoders import DECODERS
 from sluice.models.gpu.heads import Choice, chooser_for, suppress
-from sluice.models.gpu.results import detections_of
 from sluice.models.letterbox import Letterbox
 from sluice.models.postprocess import to_detections
 from sluice.runtimes.base import NetworkInfo, TensorInfo
@@ -21,22 +23,26 @@ CELLS = sum((WIDTH // s) * (HEIGHT // s) for s in (8, 16, 32))
 BOXES = [Letterbox.fit((200, 100), (WIDTH, HEIGHT)), Letterbox.fit((64, 90), (WIDTH, HEIGHT))]
 
 
-def info(*shape):
+def described(*outputs):
+    """The description of a network with outputs of these names and arrays."""
     return NetworkInfo(
-        (TensorInfo("images", (None, 3, HEIGHT, WIDTH), "float32"),), (TensorInfo("out", shape, "float32"),)
+        (TensorInfo("images", (None, 3, HEIGHT, WIDTH), "float32"),),
+        tuple(TensorInfo(name, (None, *array.shape[1:]), "float32") for name, array in outputs),
     )
 
 
-def both(decoder, array, device, **changes):
-    """What the GPU and what the processor finds in the same outputs [frames, ...]."""
-    about = info(None, *array.shape[1:])
+def both(decoder, outputs, device, **changes):
+    """What the GPU and what the processor finds in the same outputs, an array or arrays by name."""
+    named = outputs if isinstance(outputs, dict) else {"out": outputs}
+    about = described(*named.items())
     values = {"confidence": 0.3, "iou": 0.5, "class_agnostic": False, "most": 40, **changes}
-    choose = chooser_for(decoder, about, Choice(WIDTH, HEIGHT, **values))
-    chosen = choose([torch.from_numpy(array).to(device)]).cpu().numpy()
+    chooser = chooser_for(decoder, about, Choice(WIDTH, HEIGHT, **values))
+    tensors = [torch.from_numpy(array).to(device) for array in named.values()]
+    chosen = chooser.choose(tensors, letterbox_table(BOXES, device)).cpu().numpy()
     decode = DECODERS[decoder](about, WIDTH, HEIGHT)
     expected = [
         to_detections(
-            decode.decode([array], i, values["confidence"]),
+            decode.decode(list(named.values()), i, values["confidence"]),
             box,
             (WIDTH, HEIGHT),
             iou=values["iou"] if decode.needs_nms else None,
@@ -45,7 +51,7 @@ def both(decoder, array, device, **changes):
         )
         for i, box in enumerate(BOXES)
     ]
-    return detections_of(chosen, BOXES), expected
+    return chooser.read(chosen[: len(BOXES)], BOXES), expected
 
 
 def check(found, expected):
@@ -119,29 +125,51 @@ def test_queries_with_scores(device, most):
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_queries_with_logits_may_be_several_classes(device, most, order):
     rows = query_rows(1, 5)
-    logits = np.log(rows[..., 4:] / (1 - rows[..., 4:] + 1e-6)).astype(np.float32)
-    given = {"logits": logits, "pred_boxes": np.ascontiguousarray(rows[..., :4])}
+    given = {"logits": logits_of(rows[..., 4:]), "pred_boxes": np.ascontiguousarray(rows[..., :4])}
     names = [("logits", "pred_boxes")[index] for index in order]
-    arrays = [given[name] for name in names]
-    outputs = tuple(
-        TensorInfo(name, (None, *array.shape[1:]), "float32") for name, array in zip(names, arrays, strict=True)
-    )
-    about = NetworkInfo((TensorInfo("images", (None, 3, HEIGHT, WIDTH), "float32"),), outputs)
-    choose = chooser_for("rtdetr-logits", about, Choice(WIDTH, HEIGHT, 0.3, 0.5, False, most))
-    chosen = choose([torch.from_numpy(array).to(device) for array in arrays]).cpu().numpy()
-    decode = DECODERS["rtdetr-logits"](about, WIDTH, HEIGHT)
-    expected = [
-        to_detections(
-            decode.decode(arrays, i, 0.3), box, (WIDTH, HEIGHT), iou=None, class_agnostic=False, max_detections=most
-        )
-        for i, box in enumerate(BOXES)
-    ]
-    found = detections_of(chosen, BOXES)
+    found, expected = both("rtdetr-logits", {name: given[name] for name in names}, device, most=most)
     assert len(expected[0]) > 3
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)
         np.testing.assert_array_equal(one.class_ids, other.class_ids)
         np.testing.assert_allclose(one.xyxy, other.xyxy, atol=1e-3)
+
+
+def logits_of(scores):
+    return np.log(scores / (1 - scores + 1e-6)).astype(np.float32)
+
+
+@pytest.mark.parametrize("decoder", ["yolov8", "yolo-end2end"])
+def test_a_box_whose_right_lies_left_of_its_left_is_none(device, decoder):
+    """It neither suppresses another nor takes its place."""
+    if decoder == "yolov8":
+        rows = dense_rows(4)
+        rows[:, 2, ::3] *= -1
+    else:
+        rows = end_to_end_rows(4)
+        rows[:, ::3, 2] = rows[:, ::3, 0] - 5
+    check(*both(decoder, rows, device, most=12))
+
+
+@pytest.mark.parametrize("decoder", ["yolov8", "yolo-end2end", "rtdetr"])
+@pytest.mark.parametrize("column", ["box", "score"])
+def test_what_is_no_number_is_refused(device, decoder, column):
+    rows = {"yolov8": dense_rows(0), "yolo-end2end": end_to_end_rows(0), "rtdetr": query_rows(0, 7)}[decoder]
+    cells = rows.transpose(0, 2, 1) if decoder == "yolov8" else rows
+    place = 4 if column == "score" else 0
+    best = int(cells[0, :, 4].argmax())
+    cells[0, best, place] = np.nan
+    given = {"confidence": 0.3, "iou": 0.5, "class_agnostic": False, "most": 40}
+    chooser = chooser_for(decoder, described(("out", rows)), Choice(WIDTH, HEIGHT, **given))
+    chosen = chooser.choose([torch.from_numpy(rows).to(device)], letterbox_table(BOXES, device)).cpu().numpy()
+    with pytest.raises(ModelError, match="NaN"):
+        chooser.read(chosen, BOXES)
+
+
+def test_a_box_of_too_low_a_score_may_be_anything(device):
+    rows = end_to_end_rows(0)
+    rows[:, -1, :6] = [np.nan, 0, np.inf, 0, 0.01, 3]
+    check(*both("yolo-end2end", rows, device, most=300))
 
 
 def test_nothing_of_enough_score_is_nothing(device):
@@ -166,5 +194,6 @@ def test_suppression_is_greedy_like_the_processors(device):
 
 def test_other_heads_are_left_to_the_processor():
     choice = Choice(WIDTH, HEIGHT, 0.3, 0.5, False, 40)
-    assert chooser_for("yolo-end2end", info(None, 300, 38), choice) is None
-    assert chooser_for("detr", info(None, 300, 84), choice) is None
+    assert chooser_for("yolo-end2end", described(("out", np.zeros((1, 300, 38)))), choice) is None
+    assert chooser_for("detr", described(("out", np.zeros((1, 300, 84)))), choice) is None
+    assert chooser_for("rtdetr-logits", described(("out", np.zeros((1, 300, 84)))), choice) is None

@@ -118,7 +118,7 @@ class Engine:
         forward: the network, from its input tensor to its output tensors.
         spec: the network's input.
         device: the torch device it is on.
-        choose: what is run on the outputs on the GPU; None gives the outputs themselves.
+        choose: what is run on the outputs and the pointer table on the GPU; None gives the outputs themselves.
         kept: the tensors that the network keeps between calls.
         ahead: what the network does before inputs of some shapes are prepared for.
         batch: frames of every call, for a network that takes one number only; None for any number.
@@ -131,7 +131,7 @@ class Engine:
         spec: Preprocessing,
         device: Any,
         *,
-        choose: Callable[[list[Any]], Any] | None = None,
+        choose: Callable[[list[Any], Any], Any] | None = None,
         kept: Callable[[], list[Any]] = list,
         ahead: Callable[[list[Any]], None] | None = None,
         batch: int | None = None,
@@ -245,7 +245,7 @@ class Engine:
         def step() -> list[Any]:
             letterbox(table, pictures, self.spec)
             outputs = self._forward(pictures)
-            return outputs if self._choose is None else [self._choose(outputs)]
+            return outputs if self._choose is None else [self._choose(outputs, table)]
 
         for _ in range(WARM_UPS):
             outputs = step()

@@ -9,13 +9,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy.typing as npt
 import triton
 
-from sluice.models.decoders.detr import RtdetrLogitsDecoder
+from sluice.models.decoders.base import named
+from sluice.models.decoders.detr import LogitsFamily, RfdetrDecoder, RtdetrLogitsDecoder
 from sluice.models.decoders.yolov8 import Dense, dense_output
+from sluice.models.detections import Detections
 from sluice.models.gpu.kernels import suppression_kernel
+from sluice.models.gpu.masks import MaskReader, boxes_and_masks, of_prototypes, of_queries
+from sluice.models.gpu.results import COLUMNS, detections_of
+from sluice.models.letterbox import Letterbox
 from sluice.runtimes.base import NetworkInfo
 from sluice.runtimes.unwinding import import_compiled
 
@@ -23,8 +29,8 @@ torch: Any = import_compiled("torch")
 
 CANDIDATES = 1024
 """The most boxes of a picture that suppression looks at, best first."""
-COLUMNS = 6
-"""Of a chosen box: left, top, right, bottom in pixels of the network's input, score (below 0: no box), class."""
+NONE = -1.0
+"""The score of what is no box."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,29 @@ class Choice:
     most: int
 
 
-Chooser = Callable[[Sequence[Any]], Any]
+class Chosen(NamedTuple):
+    """The best boxes of each picture.
+
+    Attributes:
+        boxes: float32 [batch, boxes, COLUMNS], best first.
+        rows: int64 [batch, boxes]; which rows of the head's output they are.
+    """
+
+    boxes: Any
+    rows: Any
+
+
+class Chooser(NamedTuple):
+    """What makes detections of a head's outputs.
+
+    Attributes:
+        choose: what runs on the GPU: from the outputs and the pointer table of a batch to one tensor [batch, ...].
+        read: what runs on the host: from that tensor, as an array that is only valid during the call, and how each
+            frame lies in the network's input, to detections in pixels of each frame.
+    """
+
+    choose: Callable[[Sequence[Any], Any], Any]
+    read: Callable[[npt.NDArray[Any], Sequence[Letterbox]], list[Detections]]
 
 
 def chooser_for(decoder: str, info: NetworkInfo, choice: Choice) -> Chooser | None:
@@ -58,95 +86,138 @@ def chooser_for(decoder: str, info: NetworkInfo, choice: Choice) -> Chooser | No
         info: the network's description, which tells whether it has more than boxes.
         choice: what is to be chosen.
     """
-    if decoder == "rtdetr-logits":
-        at = RtdetrLogitsDecoder.outputs_of(info)
-        return functools.partial(query_logits, choice=choice, at=at) if at is not None else None
-    if len(info.outputs) != 1:
+    if decoder in ("rtdetr-logits", "rf-detr"):
+        return _logits_chooser(RtdetrLogitsDecoder if decoder == "rtdetr-logits" else RfdetrDecoder, info, choice)
+    prototypes = len(info.outputs) == 2 and len(info.outputs[1].shape) == 4
+    if len(info.outputs) != 1 + prototypes:
         return None
-    if decoder == "rtdetr":
-        return functools.partial(queries, choice=choice)
-    if decoder == "yolo-end2end" and info.outputs[0].shape[-1] == COLUMNS:
-        return functools.partial(end_to_end, choice=choice)
-    if decoder == "yolov8":
-        found = dense_output(info, choice.width, choice.height)
-        return functools.partial(dense, choice=choice, channels_last=isinstance(found, Dense) and found.channels_last)
+    if decoder == "rtdetr" and not prototypes:
+        return _boxes_alone(functools.partial(queries, choice=choice))
+    extra = (info.outputs[1].shape[1] or 0) if prototypes else 0
+    if decoder == "yolo-end2end" and info.outputs[0].shape[-1] == COLUMNS + extra:
+        rows = functools.partial(end_to_end, choice=choice)
+        return _with_prototypes(rows, choice, COLUMNS, channels_last=True) if extra else _boxes_alone(rows)
+    found = dense_output(info, choice.width, choice.height)
+    if decoder == "yolov8" and isinstance(found, Dense):
+        classes = found.channels - 4 - extra
+        rows = functools.partial(dense, choice=choice, classes=classes, channels_last=found.channels_last)
+        if extra:
+            return _with_prototypes(rows, choice, 4 + classes, channels_last=found.channels_last)
+        return _boxes_alone(rows)
     return None
 
 
-def end_to_end(outputs: Sequence[Any], choice: Choice) -> Any:
-    """Rows that are finished boxes [batch, rows, 6], as YOLOv10 and YOLO26 give; see `EndToEndDecoder`.
-
-    Returns:
-        float32 [batch, boxes, COLUMNS], best first.
-    """
-    rows = outputs[0].float()
-    good = rows[..., 4] >= choice.confidence
-    reach = (rows[..., :4].abs().amax(-1) * good).amax(-1)
-    return _best(
-        _in_pixels(rows[..., :4], reach <= 2, choice), torch.where(good, rows[..., 4], -1), rows[..., 5], choice
-    )
+def _boxes_alone(choose: Callable[[Sequence[Any]], Chosen]) -> Chooser:
+    return Chooser(lambda outputs, _table: choose(outputs).boxes, lambda array, boxes: detections_of(array, boxes))
 
 
-def dense(outputs: Sequence[Any], choice: Choice, *, channels_last: bool) -> Any:
+def _with_prototypes(
+    choose: Callable[[Sequence[Any]], Chosen], choice: Choice, first: int, *, channels_last: bool
+) -> Chooser:
+    """Boxes, and masks of prototypes whose coefficients stand in the head's rows from column `first` on."""
+
+    def run(outputs: Sequence[Any], table: Any) -> Any:
+        chosen = choose(outputs)
+        rows = outputs[0] if channels_last else outputs[0].transpose(1, 2)
+        grids = of_prototypes(rows[..., first:], chosen.rows, outputs[1])
+        return boxes_and_masks(chosen.boxes, grids, table, (choice.width, choice.height))
+
+    return Chooser(run, MaskReader())
+
+
+def _logits_chooser(kind: type[LogitsFamily], info: NetworkInfo, choice: Choice) -> Chooser | None:
+    """Queries with logits, and perhaps a mask each."""
+    at = kind.outputs_of(info)
+    if at is None:
+        return None
+    rows = functools.partial(query_logits, choice=choice, at=at)
+    masks = named(info, "masks") if kind is RfdetrDecoder else None
+    if masks is None:
+        return _boxes_alone(rows)
+
+    def run(outputs: Sequence[Any], table: Any) -> Any:
+        chosen = rows(outputs)
+        grids = of_queries(outputs[masks[0]], chosen.rows)
+        return boxes_and_masks(chosen.boxes, grids, table, (choice.width, choice.height))
+
+    return Chooser(run, MaskReader())
+
+
+def end_to_end(outputs: Sequence[Any], choice: Choice) -> Chosen:
+    """Rows of finished boxes [batch, rows, 6 or more], as YOLOv10 and YOLO26 give; see `EndToEndDecoder`."""
+    rows = outputs[0][..., :COLUMNS].float()
+    scores = _sure(rows[..., 4], choice)
+    reach = torch.where(scores == NONE, 0, rows[..., :4].abs().amax(-1)).amax(-1)
+    boxes = _in_pixels(rows[..., :4], reach <= 2, choice)
+    return _best(boxes, _not_turned(scores, boxes[..., 2:] - boxes[..., :2]), rows[..., 5], choice)
+
+
+def dense(outputs: Sequence[Any], choice: Choice, *, classes: int, channels_last: bool) -> Chosen:
     """A row of centre, size and class scores for each cell, as YOLOv8 and its kin give; see `Yolov8Decoder`.
 
     Of more than `CANDIDATES` boxes of enough score the weakest are left out before suppression.
 
     Args:
-        outputs: one tensor.
+        outputs: one tensor, and perhaps others.
         choice: what is to be chosen.
+        classes: number of class scores; what stands behind them is not looked at.
         channels_last: the output is [batch, cells, channels], else [batch, channels, cells].
-
-    Returns:
-        float32 [batch, boxes, COLUMNS], best first.
     """
-    output = outputs[0].float()
-    rows = output if channels_last else output.transpose(1, 2)
-    scores, classes = rows[..., 4:].max(-1)
-    scores, places = torch.where(scores >= choice.confidence, scores, -1).topk(min(CANDIDATES, rows.shape[1]))
-    classes = classes.gather(1, places).float()
+    output = outputs[0]
+    rows = (output if channels_last else output.transpose(1, 2))[..., : 4 + classes].float()
+    scores, kinds = rows[..., 4:].max(-1)
+    scores = _not_turned(_sure(scores, choice), rows[..., 2:4])
+    scores, places = scores.topk(min(CANDIDATES, rows.shape[1]))
+    kinds = kinds.gather(1, places).float()
     fractions = rows[..., :2].amax((1, 2)) <= 2  # the last cell's centre: about 1 in fractions, else the size in pixels
     boxes = rows[..., :4].gather(1, places[..., None].expand(-1, -1, 4))
-    corners = _in_pixels(_corners(boxes), fractions, choice).contiguous()
-    return _best(corners, suppress(corners, scores, classes, choice.iou, choice.class_agnostic), classes, choice)
+    # As the decoder does: sizes become pixels before they are halved.
+    corners = _corners(_in_pixels(boxes, fractions, choice)).contiguous()
+    kept = suppress(corners, scores, kinds, choice.iou, choice.class_agnostic)
+    boxes, best = _best(corners, kept, kinds, choice)
+    return Chosen(boxes, places.gather(1, best))
 
 
-def queries(outputs: Sequence[Any], choice: Choice) -> Any:
-    """A row of centre and size in fractions and class scores for each query; see `RtdetrDecoder`.
-
-    Returns:
-        float32 [batch, boxes, COLUMNS], best first.
-    """
+def queries(outputs: Sequence[Any], choice: Choice) -> Chosen:
+    """A row of centre and size in fractions and class scores for each query; see `RtdetrDecoder`."""
     rows = outputs[0].float()
     scores, classes = rows[..., 4:].max(-1)
-    boxes = _corners(rows[..., :4]) * _size(rows, choice)
-    return _best(boxes, torch.where(scores >= choice.confidence, scores, -1), classes.float(), choice)
+    scores = _not_turned(_sure(scores, choice), rows[..., 2:4])
+    return _best(_corners(rows[..., :4] * _size(rows, choice)), scores, classes.float(), choice)
 
 
-def query_logits(outputs: Sequence[Any], choice: Choice, at: tuple[int, int]) -> Any:
-    """Class logits and boxes of each query in two outputs, of which a query may be several; see `RtdetrLogitsDecoder`.
+def query_logits(outputs: Sequence[Any], choice: Choice, at: tuple[int, int]) -> Chosen:
+    """Class logits and boxes of each query in two outputs, of which a query may be several; see `LogitsFamily`.
 
     Args:
         outputs: two tensors or more.
         choice: what is to be chosen.
         at: which outputs are the logits and the boxes.
-
-    Returns:
-        float32 [batch, boxes, COLUMNS], best first.
     """
     logits, boxes = (outputs[index].float() for index in at)
-    scores = logits.sigmoid().flatten(1)
     _, most, number = logits.shape  # no more boxes than there are queries
-    values, places = torch.where(scores >= choice.confidence, scores, -1).topk(min(choice.most, most))
+    turned = boxes[..., 2:].amin(-1) < 0
+    scores = torch.where(turned[..., None], NONE, _sure(logits.sigmoid(), choice)).flatten(1)
+    values, places = scores.topk(min(choice.most, most))
     # Floor division and remainder of tensors, which a graph can hold.
     rows, classes = places.div(number, rounding_mode="floor"), places.remainder(number)
-    corners = _corners(boxes) * _size(boxes, choice)
+    corners = _corners(boxes * _size(boxes, choice))
     chosen = corners.gather(1, rows[..., None].expand(-1, -1, 4))
-    return torch.cat([chosen, values[..., None], classes.float()[..., None]], -1)
+    return Chosen(torch.cat([chosen, values[..., None], classes.float()[..., None]], -1), rows)
+
+
+def _sure(scores: Any, choice: Choice) -> Any:
+    """Scores, `NONE` in the place of those that are not enough; NaN stays, so that it can be refused."""
+    return torch.where(scores < choice.confidence, NONE, scores)
+
+
+def _not_turned(scores: Any, sizes: Any) -> Any:
+    """Scores [batch, boxes], `NONE` where a size [batch, boxes, 2] is negative, which is no box."""
+    return torch.where(sizes.amin(-1) < 0, NONE, scores)
 
 
 def suppress(boxes: Any, scores: Any, classes: Any, iou: float, class_agnostic: bool) -> Any:
-    """Scores [batch, boxes] of the boxes that no better one overlaps; -1 for the others.
+    """Scores [batch, boxes] of the boxes that no better one overlaps; `NONE` for the others.
 
     Args:
         boxes: float32 [batch, boxes, 4], corners, best score first, at most `CANDIDATES`.
@@ -186,13 +257,7 @@ def _corners(boxes: Any) -> Any:
     return torch.cat([boxes[..., :2] - half, boxes[..., :2] + half], -1)
 
 
-def _best(boxes: Any, scores: Any, classes: Any, choice: Choice) -> Any:
+def _best(boxes: Any, scores: Any, classes: Any, choice: Choice) -> Chosen:
     values, places = scores.topk(min(choice.most, scores.shape[1]))
-    return torch.cat(
-        [
-            boxes.gather(1, places[..., None].expand(-1, -1, 4)),
-            values[..., None],
-            classes.gather(1, places)[..., None],
-        ],
-        -1,
-    )
+    corners = boxes.gather(1, places[..., None].expand(-1, -1, 4))
+    return Chosen(torch.cat([corners, values[..., None], classes.gather(1, places)[..., None]], -1), places)

@@ -132,7 +132,7 @@ def suppression_kernel(  # type: ignore[no-untyped-def]
     right = tl.load(row + 2, mask=present, other=0.0)
     bottom = tl.load(row + 3, mask=present, other=0.0)
     area = (right - left) * (bottom - top)
-    alive = (score >= 0.0).to(tl.int32)
+    alive = 1 - (score < 0.0).to(tl.int32)  # NaN stays, so that it can be refused
     many = tl.sum(alive, axis=0)
     i = 0
     while i < many:
@@ -151,3 +151,130 @@ def suppression_kernel(  # type: ignore[no-untyped-def]
         alive = tl.where(goes, 0, alive)
         i += 1
     tl.store(kept + first + index, tl.where(alive > 0, score, -1.0), mask=present)
+
+
+@triton.jit
+def _nearest(value):  # type: ignore[no-untyped-def]
+    """The whole number next to a float64, an even one where two are: as processors round."""
+    number = tl.floor(value + 0.5)
+    odd = number - 2 * tl.floor(number * 0.5)
+    return (number - tl.where(number - value == 0.5, odd, 0.0)).to(tl.int32)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _sum(values, weights, place, per_channel, wanted, CHANNELS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The sum of all channels times their weights at a place, 0 where it is not wanted."""
+    total = tl.zeros(place.shape, tl.float32)
+    for channel in range(CHANNELS):
+        value = tl.load(values + channel * per_channel + place, mask=wanted, other=0).to(tl.float32)
+        total += value * tl.load(weights + channel)
+    return total
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _sampled(  # type: ignore[no-untyped-def]
+    values, weights, samples, column, line, per_channel, per_line, per_column, columns, lines, wanted,
+    CHANNELS: tl.constexpr,
+):  # fmt: skip
+    """A mask's value at cells, as OpenCV's warpAffine interpolates: at places of 1/32 of a sample, edges repeated."""
+    low_x, first_x, step_x = tl.load(samples), tl.load(samples + 1), tl.load(samples + 2)
+    low_y, first_y, step_y = tl.load(samples + 3), tl.load(samples + 4), tl.load(samples + 5)
+    x = (_nearest(step_x * column.to(tl.float64) * 1024) + _nearest(first_x * 1024) + 16) >> 5
+    y = (_nearest((step_y * line.to(tl.float64) + first_y) * 1024) + 16) >> 5
+    at_x, at_y = (x >> 5) + low_x.to(tl.int32), (y >> 5) + low_y.to(tl.int32)
+    across, down = (x & 31).to(tl.float32) / 32, (y & 31).to(tl.float32) / 32
+    left = tl.minimum(tl.maximum(at_x, 0), columns - 1) * per_column
+    right = tl.minimum(tl.maximum(at_x + 1, 0), columns - 1) * per_column
+    above = tl.minimum(tl.maximum(at_y, 0), lines - 1) * per_line
+    below = tl.minimum(tl.maximum(at_y + 1, 0), lines - 1) * per_line
+    a = _sum(values, weights, above + left, per_channel, wanted, CHANNELS)
+    b = _sum(values, weights, above + right, per_channel, wanted, CHANNELS)
+    c = _sum(values, weights, below + left, per_channel, wanted, CHANNELS)
+    d = _sum(values, weights, below + right, per_channel, wanted, CHANNELS)
+    return a * ((1 - down) * (1 - across)) + b * ((1 - down) * across) + c * (down * (1 - across)) + d * (down * across)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def mask_kernel(  # type: ignore[no-untyped-def]
+    values, places, weights, samples, cells, packed, targets, per_channel, per_line, per_column, columns, lines,
+    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, PROGRAMS: tl.constexpr,
+):  # fmt: skip
+    """Masks over boxes, a bit for each cell, the first the lowest of the first byte; a program is a part of one mask.
+
+    Args:
+        values: maps of any floating type.
+        places: int64 [masks], of each mask's first value.
+        weights: float32 [masks, CHANNELS], of the maps that a mask is the sum of.
+        samples: float64 [masks, 6]: a first sample, the first cell's place behind it, and the step from cell to cell,
+            across, then down.
+        cells: int64 [masks, 2]: columns and lines of each mask; 0 for none.
+        packed: uint8, what is written.
+        targets: int64 [masks], of each mask's first byte.
+        per_channel, per_line, per_column: strides of the values.
+        columns, lines: size of a map.
+    """
+    number = tl.program_id(0).to(tl.int64)
+    width = tl.load(cells + 2 * number).to(tl.int32)
+    total = width * tl.load(cells + 2 * number + 1).to(tl.int32)
+    origin = values + tl.load(places + number)
+    target = packed + tl.load(targets + number)
+    bit = tl.arange(0, 8)[None, :]
+    byte = tl.arange(0, BLOCK // 8)
+    first = tl.program_id(1) * BLOCK
+    while first < total:
+        cell = first + byte[:, None] * 8 + bit
+        wanted = cell < total
+        line = cell // width
+        value = _sampled(
+            origin, weights + number * CHANNELS, samples + 6 * number, cell - line * width, line, per_channel, per_line,
+            per_column, columns, lines, wanted, CHANNELS,
+        )  # fmt: skip
+        bits = tl.sum((wanted & (value > 0)).to(tl.int32) << bit, axis=1)
+        tl.store(target + first // 8 + byte, bits.to(tl.uint8), mask=first + byte * 8 < total)
+        first += BLOCK * PROGRAMS
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def visible_kernel(  # type: ignore[no-untyped-def]
+    values, places, weights, samples, pixels, packed, targets, cells, seen, per_channel, per_line, per_column, columns,
+    lines, CHANNELS: tl.constexpr, BLOCK: tl.constexpr, PROGRAMS: tl.constexpr, FEW: tl.constexpr,
+):  # fmt: skip
+    """Which masks have a pixel of the network's input; a program looks at a part of one.
+
+    See `sluice.models.decoders.masks.Masks.visible`.
+
+    Args:
+        values, places, weights, packed, targets, cells: as of `mask_kernel`, which has run.
+        samples, pixels: as its samples and cells, of the input's pixels in the place of cells.
+        seen: int32 [masks] of 0; becomes 1 for those that have one.
+        FEW: cells above the edge from which on a mask need not be looked at.
+    """
+    number = tl.program_id(0).to(tl.int64)
+    total = (tl.load(cells + 2 * number) * tl.load(cells + 2 * number + 1)).to(tl.int32)
+    if total == 0:
+        return
+    origin, own = values + tl.load(places + number), weights + number * CHANNELS
+    target = packed + tl.load(targets + number)
+    above = 0
+    start = 0
+    while (start * 8 < total) & (above < FEW):
+        place = start + tl.arange(0, BLOCK)
+        byte = tl.load(target + place, mask=place * 8 < total, other=0).to(tl.int32)
+        for bit in range(8):
+            above += tl.sum((byte >> bit) & 1, axis=0)
+        start += BLOCK
+    found = (above >= FEW).to(tl.int32)
+    width = tl.load(pixels + 2 * number).to(tl.int32)
+    total = width * tl.load(pixels + 2 * number + 1).to(tl.int32)
+    first = tl.program_id(1) * BLOCK
+    while (first < total) & (found == 0):
+        pixel = first + tl.arange(0, BLOCK)
+        wanted = pixel < total
+        line = pixel // width
+        value = _sampled(
+            origin, own, samples + 6 * number, pixel - line * width, line, per_channel, per_line, per_column, columns,
+            lines, wanted, CHANNELS,
+        )  # fmt: skip
+        found = tl.max((wanted & (value > 0)).to(tl.int32), axis=0)
+        first += BLOCK * PROGRAMS
+    tl.store(seen + number, 1, mask=found > 0)

@@ -13,7 +13,6 @@ from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.gpu.engine import Engine, InFlight
 from sluice.models.gpu.heads import Choice, chooser_for
-from sluice.models.gpu.results import detections_of
 from sluice.models.letterbox import Letterbox
 from sluice.models.preprocess import Preprocessing
 from sluice.runtimes.base import NetworkInfo
@@ -53,17 +52,22 @@ class GpuPath:
     ) -> None:
         chooser = chooser_for(decoder, info, choice) if on_gpu else None
         self._decode = decode
-        self.chooses = chooser is not None
+        self._chooser = chooser
         self.engine = Engine(
             functools.partial(_outputs, module),
             spec,
             module.device,
-            choose=chooser,
+            choose=None if chooser is None else chooser.choose,
             kept=functools.partial(kept_tensors, module.module),
             ahead=module.prepare,
             batch=batch,
             graphs=graphs,
         )
+
+    @property
+    def chooses(self) -> bool:
+        """Whether boxes are chosen on the GPU."""
+        return self._chooser is not None
 
     @staticmethod
     def takes(frames: Sequence[Frame]) -> bool:
@@ -84,8 +88,8 @@ class GpuPath:
     def detections(self, part: InFlight) -> list[Detections]:
         """The detections of what was begun in one call; waits for it."""
         results = part.finish()
-        if self.chooses:
-            return detections_of(results.arrays[0][: len(results.boxes)], results.boxes)
+        if self._chooser is not None:
+            return self._chooser.read(results.arrays[0][: len(results.boxes)], results.boxes)
         # Copied: decoders may keep parts of the outputs, whose memory the next batch is written to.
         arrays = [np.array(array, np.float32 if array.dtype.kind == "f" else array.dtype) for array in results.arrays]
         return [self._decode(arrays, index, box) for index, box in enumerate(results.boxes)]
