@@ -257,6 +257,35 @@ def test_stale_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shadow:
     assert (found.status, found.fix) == ("fault", f"rm -f {registry}")
 
 
+def test_another_python_first_on_path_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the same version without PyGObject, as pyenv makes them: GStreamer's loader looks for packages there."""
+    monkeypatch.setenv("GST_REGISTRY", str(tmp_path / "registry.bin"))
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    (tmp_path / "other" / "lib").mkdir(parents=True)
+    (tmp_path / "other" / "lib" / version).symlink_to(sysconfig.get_path("stdlib"))
+    python = tmp_path / "other" / "bin" / "python3"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{python.parent}{os.pathsep}{os.environ['PATH']}")
+    scan = {**os.environ, "GST_PLUGIN_PATH": str(plugin_path())}
+    scan.pop("PYTHONPATH", None)
+    inspected = subprocess.run(
+        ["gst-inspect-1.0", "sluiceinfer"], env=scan, capture_output=True, text=True, timeout=100
+    )
+    assert "No such element" in inspected.stdout + inspected.stderr
+    found = one(list(doctor_gstreamer.check_plugin_loader()), "python on PATH")
+    assert found.status == "fault"
+    assert str(python) in found.text
+    assert found.fix is not None
+    subprocess.run(["sh", "-c", found.fix], check=True)
+    mended = f"{found.fix}; gst-inspect-1.0 sluiceinfer"
+    assert (
+        "Factory Details"
+        in subprocess.run(["sh", "-c", mended], env=scan, capture_output=True, text=True, timeout=100).stdout
+    )
+
+
 def test_plugins_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A new scan does not help: the loader itself is at fault."""
     monkeypatch.setenv("GST_REGISTRY", str(tmp_path / "registry.bin"))

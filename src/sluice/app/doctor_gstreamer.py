@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from sluice.app.doctor import Check, Finding
@@ -130,6 +132,16 @@ def check_plugin_loader() -> Iterator[Finding]:
     else:
         yield Finding("libpython", "ok", str(library))
     variables = environment()
+    other = _python_in_the_way(variables)
+    if other is not None:
+        yield Finding(
+            "python on PATH",
+            "fault",
+            f"{other} comes first on PATH, and GStreamer's loader looks for its packages there ('pygobject initialization "
+            "failed'): gst-launch, gst-inspect and their cache have none of Sluice's elements",
+            f'export PATH="{sys.base_prefix}/bin:$PATH"; rm -f {_registry_files()}',
+        )
+        return
     problem, found = look(**variables)
     if problem is None and found["loader"] and not found["own"]:
         yield Finding("plugin loader", "ok", f"GStreamer finds all {len(ELEMENTS)} elements in {plugin_path()}")
@@ -149,7 +161,8 @@ def check_plugin_loader() -> Iterator[Finding]:
         yield Finding(
             "registry cache",
             "fault",
-            f"GStreamer's cache was made before Sluice's elements could be loaded, which is no longer so: {missing}",
+            "GStreamer's cache was made when Sluice's elements could not be loaded, perhaps since another Python came "
+            f"first on PATH, which is no longer so: {missing}",
             f"rm -f {_registry_files()}",
         )
     else:
@@ -160,6 +173,24 @@ def check_plugin_loader() -> Iterator[Finding]:
             "GST_DEBUG=python:6 gst-inspect-1.0 python says why",
             "apt-get install gstreamer1.0-python3-plugin-loader libpython3-dev python3-gst-1.0",
         )
+
+
+def _python_in_the_way(variables: Mapping[str, str]) -> str | None:
+    """Return the python3 of PATH that keeps GStreamer's loader from working, None if none does.
+
+    A libpython that is opened by another program looks for its packages around the first python3 on PATH, if that is of
+    the same version.
+    """
+    first = shutil.which("python3")
+    if first is None:
+        return None
+    prefix = Path(first).resolve().parents[1]
+    packages = prefix / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "os.py"
+    if prefix == Path(sys.base_prefix).resolve() or not packages.exists():
+        return None
+    with tempfile.TemporaryDirectory() as folder:  # as from a shell: without the paths that our children are given
+        problem, found = look(**variables, GST_REGISTRY=f"{folder}/registry.bin", PYTHONPATH="")
+    return first if problem is not None or not found["loader"] or found["own"] else None
 
 
 def _libpython() -> Path | None:
