@@ -137,7 +137,7 @@ def check_plugin_loader() -> Iterator[Finding]:
         yield Finding(
             "python on PATH",
             "fault",
-            f"{other} comes first on PATH, and GStreamer's loader looks for its packages there ('pygobject initialization "
+            f"{other} comes first on PATH, and GStreamer's loader looks for packages there ('pygobject initialization "
             "failed'): gst-launch, gst-inspect and their cache have none of Sluice's elements",
             f'export PATH="{sys.base_prefix}/bin:$PATH"; rm -f {_registry_files()}',
         )
