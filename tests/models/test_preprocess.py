@@ -42,6 +42,8 @@ SIZES = [
     ((1920, 1080), (640, 360)),  # one row in three is read
     ((1280, 720), (640, 360)),  # OpenCV takes means of 2x2
     ((1280, 1440), (320, 360)),  # two rows in four, equally far apart
+    ((854, 480), (256, 144)),  # six rows in ten
+    ((1920, 1080), (256, 144)),  # four rows in fifteen, whose chroma is another every second time
     ((1920, 1088), (640, 363)),
     ((176, 144), (416, 340)),
     ((64, 1000), (9, 37)),

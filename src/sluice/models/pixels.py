@@ -171,17 +171,27 @@ def yuv_to_packed(
     """
     luma, chroma = yuv_planes(surface, layout)
     repeat = 1 if layout.name == "YUY2" else 2
-    numbers = np.arange(surface.height)
     shape = surface.height, surface.width, 3
     result = recycled(shape) if scratch is None else scratch.array(shape)
     for rows in _strips(parts, surface.height, max(1, STRIP_BYTES // (3 * surface.width))):
-        samples = [plane[np.minimum(numbers[rows] // repeat, len(plane) - 1)] for plane in chroma]
+        samples = [_chroma_of(plane, rows, repeat, surface.height) for plane in chroma]
         if isinstance(rows, slice):
             _convert(luma[rows], samples, layout, order, result[rows])
         else:
             converted = np.empty((len(rows), surface.width, 3), np.uint8)
             _convert(luma[rows], samples, layout, order, converted)
             result[rows] = converted
+    return result
+
+
+def _chroma_of(plane: Image, rows: Rows, repeat: int, height: int) -> Image:
+    """A plane's row for each of a frame's rows, `repeat` of which share one; no copy of rows that are pairs apart."""
+    if isinstance(rows, slice):
+        numbers = range(*rows.indices(height))
+        if numbers.step % repeat == 0 and numbers[-1] // repeat < len(plane):
+            return plane[numbers[0] // repeat : numbers[-1] // repeat + 1 : numbers.step // repeat]
+        rows = np.arange(numbers.start, numbers.stop, numbers.step)
+    result: Image = plane[np.minimum(rows // repeat, len(plane) - 1)]
     return result
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import gcd
 from typing import TYPE_CHECKING, Any, Literal
 
 import cv2
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 Triple = tuple[float, float, float]
 ANTIALIAS, TEXTURE = -1, -2  # no interpolations of OpenCV's
+MOST_SLICES = 12  # of rows that are converted: so many times the calls' own time is still less than copying rows takes
 INTERPOLATION = {"linear": cv2.INTER_LINEAR, "area": cv2.INTER_AREA, "antialias": ANTIALIAS}
 
 
@@ -229,7 +231,18 @@ def _rows_read(source: int, target: int, interpolation: int) -> tuple[Rows, ...]
         first, second = _as_slice(above), _as_slice(below)
         if isinstance(first, slice) and isinstance(second, slice):
             return first, second
-    return (_as_slice(every),)
+    return _repeated(every, source, target) or (_as_slice(every),)
+
+
+def _repeated(rows: npt.NDArray[np.intp], source: int, target: int) -> tuple[Rows, ...]:
+    """Rows as slices where their pattern comes again after so few that these cost less than numbers; () elsewhere.
+
+    A pair of rows has its chroma in common, so the slices step over pairs.
+    """
+    period = source // gcd(source, target)
+    period *= 1 + period % 2
+    first = np.unique(rows % period)
+    return tuple(slice(int(row), source, period) for row in first) if len(first) <= MOST_SLICES else ()
 
 
 def _as_slice(rows: npt.NDArray[np.intp]) -> Rows:
