@@ -191,8 +191,8 @@ def network_alone(arguments: argparse.Namespace, streams: int) -> dict[str, Any]
     return {"what": "network", "streams": streams, **json.loads(done.stdout.strip().splitlines()[-1])}
 
 
-def main() -> None:
-    """Measure every form at every number of streams and write one JSON file."""
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clip", type=Path)
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 8, 32])
@@ -205,7 +205,12 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="run the network compiled")
     parser.add_argument("--paced", action="store_true", help="30 frames per second and stream, and measure latency")
     parser.add_argument("--out", type=Path, default=Path("gpu.json"))
-    arguments = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Measure every form at every number of streams and write one JSON file."""
+    arguments = parser().parse_args()
     results: list[dict[str, Any]] = []
     for streams in arguments.streams:
         for form in arguments.forms:

@@ -1,9 +1,13 @@
-"""Frames per second of a network alone, as a CUDA graph on an input of the GPU's, as JSON; see bench/gpu.py."""
+"""Frames per second of a network alone, as a CUDA graph on an input of the GPU's, a line of JSON for each batch size.
+
+Compiled, all sizes are compiled at once, so that it also fills the cache for the pipelines; see bench/gpu.py.
+"""
 
 from __future__ import annotations
 
 import argparse
 import faulthandler
+import functools
 import importlib
 import json
 import time
@@ -23,20 +27,24 @@ def main() -> None:
     """Measure one network."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("network", help="file.py:Class in this folder")
-    parser.add_argument("batch", type=int)
+    parser.add_argument("batches", type=int, nargs="+")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--seconds", type=float, default=2.0)
     arguments = parser.parse_args()
     faulthandler.enable()
     file, _, name = arguments.network.partition(":")
     module = getattr(importlib.import_module(Path(file).stem), name)().eval().cuda()
-    pictures = torch.rand(arguments.batch, 3, 640, 640, device="cuda", dtype=torch.float16)
     step = DeviceModule(torch.device("cuda:0"), module)
+    inputs = [torch.rand(batch, 3, 640, 640, device="cuda", dtype=torch.float16) for batch in arguments.batches]
+    took = 0.0
     if arguments.compile:
-        step = step.compiled(name)
-        step.prepare([pictures])
-    frames, seconds = replayed(lambda: step(pictures), arguments.batch, arguments.seconds)
-    print(json.dumps({"frames": frames, "seconds": seconds, "frames_per_second": round(frames / seconds, 1)}))
+        step, began = step.compiled(name), time.monotonic()
+        step.prepare(inputs)
+        took = time.monotonic() - began
+    for pictures in inputs:
+        frames, seconds = replayed(functools.partial(step, pictures), len(pictures), arguments.seconds)
+        found = {"batch": len(pictures), "frames": frames, "seconds": seconds, "prepared_in": round(took, 1)}
+        print(json.dumps({**found, "frames_per_second": round(frames / seconds, 1)}), flush=True)
 
 
 def replayed(step: Any, batch: int, wanted: float) -> tuple[int, float]:

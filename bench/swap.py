@@ -73,6 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--swaps", type=int, default=100)
     parser.add_argument("--model", default=f"{Path(__file__).resolve()}:Network", help="what is swapped for itself")
+    parser.add_argument("--options", default="", help="its model-options")
     parser.add_argument("--policy", default="beside", choices=["beside", "in-place"])
     parser.add_argument("--in-flight", type=int, default=2)
     parser.add_argument("--source", default=SOURCE, help="launch text of each of the four streams")
@@ -81,8 +82,8 @@ def main() -> None:
         register(name)
     sources = " ".join(f"{asked.source} ! m.sink_{i}" for i in range(4))
     pipeline = Gst.parse_launch(
-        f"sluicemux name=m batch-size=4 ! sluiceinfer name=infer model={asked.model} swap-policy={asked.policy} "
-        f"in-flight={asked.in_flight} ! fakesink name=end {sources}"
+        f'sluicemux name=m batch-size=4 ! sluiceinfer name=infer model={asked.model} model-options="{asked.options}" '
+        f"swap-policy={asked.policy} in-flight={asked.in_flight} ! fakesink name=end {sources}"
     )
     infer = pipeline.get_by_name("infer")
     ended: queue.Queue[int] = queue.Queue()

@@ -69,11 +69,18 @@ class RtDetr(torch.nn.Module):
         network = ultralytics_network("rtdetr-l.yaml")
         network.fuse()
         network.model[-1].export = True
+        # Newer releases choose boxes inside; here that is Sluice's part.
+        network.model[-1].postprocess = boxes_and_scores
         self.network = network.half()
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
         """Rows of boxes and scores."""
         return self.network(pictures)
+
+
+def boxes_and_scores(boxes: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    """Each query's box and scores in one row."""
+    return torch.cat([boxes, scores], -1)
 
 
 def spread(rows: torch.Tensor) -> torch.Tensor:
