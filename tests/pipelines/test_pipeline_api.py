@@ -91,6 +91,41 @@ def test_a_live_stream_goes_on_while_a_file_waits_for_the_program() -> None:
     assert pipeline.summary.streams[0].frames_out == 200
 
 
+class Overlapping(Box):
+    """Finishes a batch when so many have been under way at once, or a second after it was begun."""
+
+    def __init__(self, enough: int) -> None:
+        self.enough, self.under_way, self.most = enough, 0, 0
+
+    def begin(self, frames: list[Frame]) -> "BegunBox":
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        return BegunBox(self, frames)
+
+
+class BegunBox:
+    valid = False
+
+    def __init__(self, model: Overlapping, frames: list[Frame]) -> None:
+        self.model, self.frames, self.end = model, frames, time.monotonic() + 1
+
+    def ready(self) -> bool:
+        return self.model.most >= self.model.enough or time.monotonic() > self.end
+
+    def finish(self) -> list[sluice.Detections]:
+        self.model.under_way -= 1
+        return self.model.infer(self.frames)
+
+
+@pytest.mark.parametrize(("live", "most"), [(0, 3), (1, 2)])
+def test_one_batch_more_is_under_way_where_no_camera_would_wait_for_it(live: int, most: int) -> None:
+    model = Overlapping(enough=most + 1)
+    with sluice.Pipeline(f"test:ball?frames=9&size=64x48&live={live}", model=model, tracker=None) as pipeline:
+        frames = list(pipeline)
+    assert model.most == most
+    assert live or len(frames) == 9
+
+
 def test_leaving_the_loop_stops_the_pipeline_and_finishes_the_file(data: Path, tmp_path: Path) -> None:
     begun = 0.0
     with sluice.Pipeline(data / "videos" / "vtest_pets09_h264_b3.mp4", out=tmp_path) as pipeline:

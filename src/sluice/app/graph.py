@@ -45,6 +45,9 @@ from sluice.errors import ConfigurationError
 
 # A frame of a stream whose neighbours are slow waits so long for company, in microseconds: one frame at 25 fps.
 _BATCH_TIMEOUT_US = 40_000
+# With as many batches as networks at once, a core rests while a result is written. For files one more is under way; for
+# cameras it would be one more that waits where they are faster than the model.
+_FILES_IN_FLIGHT = 3
 # Frames of a source that is closed may still leave for the mux so long, in seconds.
 _DRAINING = 0.1
 # At the end, sources that can't be closed in so many seconds are left behind.
@@ -91,7 +94,8 @@ class Graph:
             batched_push_timeout=_BATCH_TIMEOUT_US,
             drop_pipeline_eos=options.service,
         )
-        self.infer = self._make_infer()
+        waits = not options.service and not any(source.live for source in sources)
+        self.infer = self._make_infer(waits=waits)
         self.tracker: Gst.Element | None = None
         chain = [self.mux, self.infer]
         if options.tracker is not None:
@@ -104,7 +108,6 @@ class Graph:
             chain.append(self.tracker)
         if options.analytics is not None:
             chain.append(make_element("sluiceanalytics", config_file=str(options.analytics)))
-        waits = not options.service and not any(source.live for source in sources)
         self.behind = BehindTracker(options, self._lent, waits=waits)
         chain += self.behind.elements
         observed = chain[-1]
@@ -309,12 +312,14 @@ class Graph:
         if stream.mux_pad is not None:
             stream.mux_pad.send_event(event)
 
-    def _make_infer(self) -> Gst.Element:
+    def _make_infer(self, *, waits: bool) -> Gst.Element:
         model = self.options.model
         name = "none" if model is None else self._lent.name_of(model) or "none"
         infer = make_element("sluiceinfer")
         for prop, value in self.options.infer_properties(name).items():
             infer.set_property(prop, value)
+        if waits:
+            infer.set_property("in-flight", _FILES_IN_FLIGHT)
         return infer
 
 
