@@ -107,6 +107,21 @@ def link_pads(source: Gst.Pad, sink: Gst.Pad) -> None:
         raise ConfigurationError(f"{owner} does not take {caps} ({error.args[0].value_nick})") from error
 
 
+def elements_in(bin: Gst.Bin, *, recurse: bool = False) -> list[Gst.Element]:
+    """Return the elements of a bin, with those of the bins in it if asked for, also while others come and go."""
+    found: list[Gst.Element] = []
+    elements = bin.iterate_recurse() if recurse else bin.iterate_elements()
+    while True:
+        result, element = elements.next()
+        if result == Gst.IteratorResult.OK:
+            found.append(element)
+        elif result == Gst.IteratorResult.RESYNC:  # the bin has changed, and it is begun anew
+            found.clear()
+            elements.resync()
+        else:
+            return found
+
+
 def reason_in(debug: str) -> str:
     """Return the part of a GStreamer debug text that says more than the message: what follows the element's path."""
     reason = debug.partition(":\n")[2].strip().splitlines()

@@ -17,6 +17,7 @@ from gi.repository import Gst
 from sluice.app.accounts import Progress, leave_out_broken, progress_of
 from sluice.app.allocation import keep_few_arenas, keep_pictures_apart
 from sluice.app.graph import Graph
+from sluice.app.gst import elements_in
 from sluice.app.hearing import HEARD, Hearing
 from sluice.app.measuring import Measuring
 from sluice.app.model_control import ModelControl
@@ -248,10 +249,7 @@ class Job:
 
     def elements(self) -> list[Gst.Element]:
         """The elements of the pipeline itself, not those within its bins."""
-        found, elements = [], self._graph.pipeline.iterate_elements()
-        while (item := elements.next())[0] == Gst.IteratorResult.OK:
-            found.append(item[1])
-        return found
+        return elements_in(self._graph.pipeline)
 
     # For the thread that listens
 

@@ -134,7 +134,8 @@ class ModelControl:
             self._log.add("model-swapped", None, f"the model {shown} runs", model=shown, thresholds=kept)
         else:
             self._set(kept, instead_of=refused)  # or the next model would be asked for the same again
-            self._log.add("model-refused", None, f"{shown}: {reason}", model=shown, status=status, reason=reason)
+            text = f"the model {shown} was refused: {reason}"
+            self._log.add("model-refused", None, text, model=shown, status=status, reason=reason)
         self._go_on()
 
     @property

@@ -21,6 +21,7 @@ from sluice.app.serve.client import Client, ServiceError
 from sluice.errors import ConfigurationError
 
 _GOOD, _OVER = ("playing",), ("ended", "removed")
+_WIDEST_STATE = len("format-changed")
 _WINDOW = 10.0  # seconds over which it is looked whether the model keeps up
 _MEASURES = ("0.5", "0.95", "0.99")
 
@@ -144,7 +145,7 @@ def _whole(numbers: Numbers) -> Text:
 def _streams(numbers: Numbers) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("stream")
-    table.add_column("state")
+    table.add_column("state", no_wrap=True, min_width=_WIDEST_STATE)
     for name in ("fps", "in", "drop", "wait", "p50 ms", "p95 ms", "p99 ms", "view", "again"):
         table.add_column(name, justify="right")
     for sample in numbers.all("fps"):

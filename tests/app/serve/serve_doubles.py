@@ -84,7 +84,7 @@ class FakeEngine:
     def swap_model(self, text: str, policy: str = "beside") -> int:
         begun = self.events.add("model-loading", None, f"the model {text} is being loaded", model=text)
         if "bad" in text:
-            self.events.add("model-refused", None, f"{text}: it is bad", reason="it is bad")
+            self.events.add("model-refused", None, f"the model {text} was refused: it is bad", reason="it is bad")
         elif "slow" not in text:
             self.model = {"name": text, "runtime": "python", "state": "ready"}
             self.events.add("model-swapped", None, f"the model {text} runs", model=text, thresholds=self.thresholds)

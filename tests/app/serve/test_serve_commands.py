@@ -15,7 +15,7 @@ MODELS = "model: {name: none, offered: [people, 'bad.py', 'slow.py']}"
     ("model", "wait", "status", "said"),
     [
         ("people", "20", 0, "the model people runs"),
-        ("bad.py", "20", 1, "the model was refused, the one before goes on: bad.py: it is bad"),
+        ("bad.py", "20", 1, "the model bad.py was refused: it is bad; the one before goes on"),
         ("slow.py", "0.5", 3, "slow.py is still being loaded after 0.5 s"),
         ("slow.py", "0", 0, "slow.py is being loaded; GET /api/events?since="),
         ("os:system", "20", 1, "right are"),

@@ -148,6 +148,13 @@ def test_what_is_no_configuration_at_all_is_refused(tmp_path: Path, text: str, s
         load_text(text, tmp_path / "a.yaml")
 
 
+def test_what_is_no_list_or_number_is_told_in_plain_words(tmp_path: Path) -> None:
+    assert faults("streams: 5", tmp_path)["streams"][1] == (
+        "is 5; it is a list, as [1, 2] or with a line that begins with '-' for each"
+    )
+    assert faults("http: {port: 80x}", tmp_path)["http.port"][1] == "is '80x'; it should be a valid integer"
+
+
 @pytest.mark.parametrize(
     ("code", "said", "line"),
     [

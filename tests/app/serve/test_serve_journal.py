@@ -31,6 +31,7 @@ def test_each_change_is_one_line_and_a_stream_that_is_back_says_for_how_long_it_
     bench.state("gate", StreamState.LOST, "the other side ended the stream")
     bench.now = 12
     bench.state("gate", StreamState.REFUSED, "nothing answers")
+    bench.state("gate", StreamState.REFUSED, "nothing answers, in other words")
     assert bench.texts() == [
         "gate: rtsp://gate: playing",
         "gate: rtsp://gate: lost: the other side ended the stream",

@@ -14,7 +14,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app.flow import PadFlow
-from sluice.app.gst import make_element
+from sluice.app.gst import elements_in, make_element
 from sluice.app.outputs.encoding import find_encoder
 from sluice.app.outputs.hub import Hub
 from sluice.app.outputs.options import WebRtcOptions
@@ -196,11 +196,10 @@ class WebRtcViewer:
         if self._stage is None:
             return
         if not self._inputs:
-            elements = self._bin.iterate_recurse()
-            while (found := elements.next())[0] == Gst.IteratorResult.OK:
-                factory = found[1].get_factory()
+            for element in elements_in(self._bin, recurse=True):
+                factory = element.get_factory()
                 if factory is not None and factory.get_name() == "nicesrc":
-                    self._inputs.append(PadFlow(found[1].get_static_pad("src")))
+                    self._inputs.append(PadFlow(element.get_static_pad("src")))
         heard = sum(flow.read().buffers for flow in self._inputs)
         now = time.monotonic()
         if heard != self._heard[0]:

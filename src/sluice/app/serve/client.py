@@ -90,7 +90,7 @@ class Client:
                 if event["kind"] == "model-swapped":
                     return str(event["text"])
                 if event["kind"] == "model-refused":
-                    raise ServiceError(f"the model was refused, the one before goes on: {event['text']}")
+                    raise ServiceError(f"{event['text']}; the one before goes on")
             begun = happened["last"]
             if time.monotonic() >= deadline:
                 return None

@@ -110,6 +110,8 @@ class Journal:
         if state is None:
             return text
         before, self._states[event.stream] = self._states.get(event.stream), state
+        if state is before:  # for another reason: GStreamer has many words for one fault
+            return None
         if state is not StreamState.PLAYING:
             if not state.is_passing:
                 self._away.setdefault(event.stream, event.time)

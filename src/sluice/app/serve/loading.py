@@ -193,9 +193,12 @@ def _explanation(item: ErrorDetails, at: Location, top: Any) -> str:
         return f"is {given!r}; a name has up to 64 letters, digits, '_', '-' and '.', and begins with a letter or digit"
     if kind == "string_type" and isinstance(given, int | float | bool):
         return f"is the {'truth value' if isinstance(given, bool) else 'number'} {given}; put a text in quotes"
+    if kind in ("tuple_type", "list_type"):
+        return f"is {given!r}; it is a list, as [1, 2] or with a line that begins with '-' for each"
     if kind in ("model_type", "dataclass_type", "dict_type"):
         return "is a single value; it is a group of keys: " + ", ".join(sorted(_keys(top, at)))
     message = item["msg"].removeprefix("Input ").replace("<class 'pathlib.Path'>", "a file")
+    message = message.partition(", unable to parse")[0]
     # What should be secret must not be shown because it is too short.
     is_shown = at[-1:] != ("token",) and not isinstance(given, dict | list)
     return f"is {given!r}; it {message}" if is_shown else message[0].lower() + message[1:]
