@@ -16,11 +16,15 @@ pytest.importorskip("triton", reason="the GPU path needs triton")
 
 from array_surfaces import noise
 from device_surfaces import DeviceSurface
+from processor_torch import ProcessorTorch
 from seeing_models import Boxes, Masked
 
 from sluice.contract import counters, gstref
 from sluice.contract.dlpack import Hold, PlaneTensor
+from sluice.contract.surface import SurfaceError
 from sluice.models.decoders import DECODERS
+from sluice.models.gpu import engine as engine_module
+from sluice.models.gpu import masks
 from sluice.models.gpu.engine import Engine
 from sluice.models.gpu.heads import Choice, chooser_for, end_to_end
 from sluice.models.gpu.network import kept_tensors
@@ -75,13 +79,21 @@ def test_batches_in_flight_do_not_mix(gpu, graphs):
 @pytest.mark.parametrize("graphs", [True, False])
 def test_masks_are_those_of_the_processor(gpu, graphs, half):
     """In batches that are padded, in flight together, as graphs of several sizes."""
+    masks_are_the_processors(gpu, (3, 8, 1, 5), graphs, half)
+
+
+def test_masks_of_a_padded_batch_are_those_of_the_processor(without_gpu):
+    masks_are_the_processors(without_gpu, (3,), graphs=False, half=False)
+
+
+def masks_are_the_processors(gpu, counts, graphs, half):
     spec = Preprocessing(128, 96, dtype="float16" if half else "float32")
     module = Masked().to(gpu).to(torch.float16 if half else torch.float32)
     outputs = TensorInfo("rows", (None, 4, 8), spec.dtype), TensorInfo("masks", (None, 2, 24, 32), spec.dtype)
     info = NetworkInfo((TensorInfo("images", (None, 3, 96, 128), spec.dtype),), outputs)
     chooser = chooser_for("yolo-end2end", info, Choice(128, 96, 0.0, 0.5, False, most=3))
     runs = Engine(lambda pictures: list(module(pictures)), spec, gpu, choose=chooser.choose, graphs=graphs)
-    batches = [surfaces(count, gpu, seed=10 * i) for i, count in enumerate((3, 8, 1, 5))]
+    batches = [surfaces(count, gpu, seed=10 * i) for i, count in enumerate(counts)]
     begun = [runs.begin(batch) for batch in batches]
     decode = DECODERS["yolo-end2end"](info, 128, 96)
     for batch, part in zip(batches, begun, strict=True):
@@ -225,4 +237,28 @@ def test_outputs_whose_number_of_rows_changes_come_back_whole(gpu):
     runs = Engine(found, SPEC, gpu, graphs=False)
     shapes = [runs.begin(surfaces(2, gpu)).finish().arrays[0].shape for _ in range(2)]
     assert shapes == [(5, 7), (2, 7)]
+    runs.close()
+
+
+@pytest.fixture
+def without_gpu(monkeypatch):
+    """An engine's device where there is no GPU: kernels run in the interpreter, and nothing is in flight."""
+    monkeypatch.setattr(engine_module, "torch", ProcessorTorch())
+    monkeypatch.setattr(engine_module, "WARM_UPS", 1)
+    monkeypatch.setattr(masks, "BLOCK", 1 << 14)  # the interpreter needs as long for a few cells as for many
+    monkeypatch.setattr(masks, "PROGRAMS", 1)
+    return torch.device("cpu")
+
+
+def test_a_batch_that_is_refused_takes_no_memory_with_it(without_gpu):
+    runs = engine(without_gpu, Boxes(), graphs=False)
+    runs.begin(surfaces(2, without_gpu)).finish()
+    foreign = surfaces(2, without_gpu, seed=3)
+    foreign[1].gpu_id = 1
+    foreign[1].layout_key = "another"
+    for _ in range(5):
+        with pytest.raises(SurfaceError):
+            runs.begin(foreign)
+    assert len(runs._free) == 1
+    assert runs._stream.waits > 5, "what was queued before reads surfaces that are let go"
     runs.close()

@@ -169,15 +169,28 @@ class Engine:
             plan = self._plans.get(size) or self._make_plan(size)
             surfaces, conversion = self._readable(surfaces)
             slot = self._free.pop() if self._free else self._make_slot()
-            boxes = self._writer.write(slot.rows[:size], surfaces)
-            plan.table.copy_(slot.table[:size], non_blocking=True)
-            outputs = plan.run()
-            if [result.shape for result in slot.results.get(size, ())] != [output.shape for output in outputs]:
-                slot.results[size] = _pinned(outputs)
-            for result, output in zip(slot.results[size], outputs, strict=True):
-                result.copy_(output, non_blocking=True)
-            slot.done.record(self._stream)
+            try:
+                boxes = self._queue(plan, slot, size, surfaces)
+            except BaseException:
+                # What was queued before it failed still reads the surfaces, and writes to the slot.
+                self._stream.synchronize()
+                if conversion is not None:
+                    conversion.finish()
+                self.give_back(slot)
+                raise
         return InFlight(self, slot, size, boxes, conversion)
+
+    def _queue(self, plan: _Plan, slot: _Slot, size: int, surfaces: Sequence[Surface]) -> list[Letterbox]:
+        """Queue a batch that the kernel can read on the current stream."""
+        boxes = self._writer.write(slot.rows[:size], surfaces)
+        plan.table.copy_(slot.table[:size], non_blocking=True)
+        outputs = plan.run()
+        if [result.shape for result in slot.results.get(size, ())] != [output.shape for output in outputs]:
+            slot.results[size] = _pinned(outputs)
+        for result, output in zip(slot.results[size], outputs, strict=True):
+            result.copy_(output, non_blocking=True)
+        slot.done.record(self._stream)
+        return boxes
 
     def _readable(self, surfaces: Sequence[Surface]) -> tuple[Sequence[Surface], Conversion | None]:
         """The surfaces with those that the kernel cannot read converted by NVIDIA, on the stream."""

@@ -82,8 +82,15 @@ class GpuPath:
             SurfaceError: the kernel cannot read a frame's surface.
         """
         step = self.engine.most
-        parts = [frames[first : first + step] for first in range(0, len(frames), step)]
-        return BegunBatch(self, [self.engine.begin([frame.surface for frame in part]) for part in parts])
+        begun: list[InFlight] = []
+        try:
+            for first in range(0, len(frames), step):
+                begun.append(self.engine.begin([frame.surface for frame in frames[first : first + step]]))
+        except BaseException:
+            for part in begun:  # which the GPU still reads the surfaces of
+                part.finish()
+            raise
+        return BegunBatch(self, begun)
 
     def detections(self, part: InFlight) -> list[Detections]:
         """The detections of what was begun in one call; waits for it."""
