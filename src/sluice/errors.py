@@ -29,6 +29,20 @@ class ConfigurationError(SluiceError):
     """A property, an argument or a configuration file holds a value that cannot be used."""
 
 
+def text_of(error: BaseException) -> str:
+    """Return what an exception says: Sluice's own in its words, any other behind the name of its class.
+
+    It raises nothing, also where the exception's own ``__str__`` does: what reports an error must not fail of it.
+    """
+    try:
+        words = str(error)
+    except Exception as second:
+        words = f"(its text could not be made: {type(second).__name__})"
+    if isinstance(error, SluiceError) and words:
+        return words
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
 def format_trace(error: BaseException) -> str:
     """Return an exception's traceback as text, also while other threads parse Python.
 
@@ -42,7 +56,7 @@ def format_trace(error: BaseException) -> str:
         lines = [
             f'  File "{frame.f_code.co_filename}", line {line}, in {frame.f_code.co_name}\n' for frame, line in frames
         ]
-        return "".join(["Traceback (most recent call last):\n", *lines, f"{type(error).__name__}: {error}\n"])
+        return "".join(["Traceback (most recent call last):\n", *lines, f"{text_of(error)}\n"])
 
 
 def format_own_lines(error: BaseException) -> str:

@@ -34,7 +34,7 @@ from sluice.app.streams.tending import Tending
 from sluice.app.summary import Summary
 from sluice.contract import counters
 from sluice.contract.provider import provider
-from sluice.errors import ConfigurationError, SluiceError
+from sluice.errors import ConfigurationError, SluiceError, text_of
 
 # A stop, which takes at most two seconds: for so long the frames on their way are waited for, then the files are
 # finished without the rest, and at last everything is stopped, finished or not.
@@ -292,7 +292,7 @@ class Job:
                 if self._stop.is_set() and self._stopping():
                     break
         except BaseException as error:
-            self._hearing.fatal = SluiceError(f"{type(error).__name__}: {error}")
+            self._hearing.fatal = SluiceError(text_of(error))
             raise
         finally:
             self._finish()

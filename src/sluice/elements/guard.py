@@ -6,14 +6,14 @@ would run to the end as a success. `guarded` posts an element error instead and 
 
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import gi
 
 gi.require_version("Gst", "1.0")
-from gi.repository import GLib, Gst
+from gi.repository import GLib, GObject, Gst
 
-from sluice.errors import ConfigurationError, SluiceError, format_own_lines, format_trace
+from sluice.errors import ConfigurationError, SluiceError, format_own_lines, format_trace, text_of
 
 # Pad templates are made when an element's module is imported, which needs GStreamer; within a plugin scan it is ready.
 if not Gst.is_initialized():
@@ -38,11 +38,10 @@ def post_error(
     ``exception`` (the class's name) and ``lines`` (of the traceback those that people want to see) for programs.
     ``ConfigurationError`` is posted in the library domain as SETTINGS, all others in the stream domain as FAILED.
     """
-    stream = getattr(error, "stream", None) if stream is None else stream
-    frame = getattr(error, "frame", None) if frame is None else frame
+    stream = _number(error, "stream", 31) if stream is None else stream
+    frame = _number(error, "frame", 63) if frame is None else frame
     place = [f"{name} {value}" for name, value in (("stream", stream), ("frame", frame)) if value is not None]
-    reason = str(error) if isinstance(error, SluiceError) else f"{type(error).__name__}: {error}"
-    text = printable(f"{', '.join(place)}: {reason}" if place else reason)
+    text = printable(f"{', '.join(place)}: {text_of(error)}" if place else text_of(error))
     trace = printable(format_trace(error))
     if isinstance(error, ConfigurationError):
         gerror = GLib.Error.new_literal(Gst.LibraryError.quark(), text, int(Gst.LibraryError.SETTINGS))
@@ -52,22 +51,37 @@ def post_error(
     element.post_message(message)
 
 
+Code: TypeAlias = Gst.CoreError | Gst.LibraryError | Gst.ResourceError | Gst.StreamError
+
+
+def post_warning(element: Gst.Element, text: str, trace: str = "", code: Code = Gst.StreamError.FAILED) -> None:
+    """Post an element warning, with a traceback or none; its domain is that of the code."""
+    warning = GLib.Error.new_literal(type(code).quark(), printable(text), int(code))
+    element.post_message(Gst.Message.new_warning(element, warning, printable(trace)))
+
+
 def printable(text: str) -> str:
     """Return a text as a message can carry it: file names and models' texts may hold lone surrogates and NUL."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 
 
 def _details(error: BaseException, stream: int | None, frame: int | None) -> Gst.Structure:
-    fields = [f"exception=(string){type(error).__name__}"]
+    details = Gst.Structure.new_empty("sluice-error")
+    details.set_value("exception", printable(type(error).__name__))
     if stream is not None:
-        fields.append(f"stream=(int){int(stream)}")
+        details.set_value("stream", GObject.Value(GObject.TYPE_INT, int(stream)))
     if frame is not None:
-        fields.append(f"frame=(gint64){int(frame)}")
-    details = Gst.Structure.new_from_string(", ".join(["sluice-error", *fields]))
+        details.set_value("frame", GObject.Value(GObject.TYPE_INT64, int(frame)))
     # An error that we raise on purpose says all in its text; of any other without own lines the fault is ours.
     lines = format_own_lines(error) or ("" if isinstance(error, SluiceError) else format_trace(error))
     details.set_value("lines", printable(lines))
     return details
+
+
+def _number(error: BaseException, name: str, bits: int) -> int | None:
+    """An exception's attribute, where it is a number of so many bits; others' exceptions have anything of that name."""
+    found = getattr(error, name, None)
+    return found if isinstance(found, int) and 0 <= found < 1 << bits else None
 
 
 def guarded(failure: Any) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:

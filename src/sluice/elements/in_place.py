@@ -4,10 +4,10 @@ import gi
 
 gi.require_version("Gst", "1.0")
 gi.require_version("GstBase", "1.0")
-from gi.repository import GLib, Gst, GstBase
+from gi.repository import Gst, GstBase
 
 from sluice.elements.events import event_type
-from sluice.elements.guard import guarded, printable
+from sluice.elements.guard import Code, guarded, post_warning
 from sluice.elements.lifecycle import Lifecycle
 
 
@@ -56,12 +56,9 @@ class InPlaceElement(Lifecycle, GstBase.BaseTransform):  # type: ignore[misc]
         """
         raise NotImplementedError
 
-    def warn(
-        self, text: str, code: Gst.LibraryError | Gst.ResourceError | Gst.StreamError = Gst.LibraryError.SETTINGS
-    ) -> None:
+    def warn(self, text: str, code: Code = Gst.LibraryError.SETTINGS) -> None:
         """Post a warning message; its domain is that of the code."""
-        warning = GLib.Error.new_literal(type(code).quark(), printable(text), int(code))
-        self.post_message(Gst.Message.new_warning(self, warning, ""))
+        post_warning(self, text, code=code)
 
     def passes_qos(self) -> bool:
         """Whether QoS events go upstream, where they make decoders drop frames: only when the policy is freshest."""

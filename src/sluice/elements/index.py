@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import gi
 
 gi.require_version("Gst", "1.0")
-from gi.repository import GLib, GObject, Gst
+from gi.repository import GObject, Gst
 
 from sluice.elements import events
 from sluice.elements.base import InPlaceElement
@@ -121,6 +121,5 @@ class SluiceIndex(InPlaceElement):
                 "an embedding is refused: it has no direction, or another length than those in the archive "
                 f"{self.location}; an archive holds those of one model (component-id chooses it); more are only counted"
             )
-            warning = GLib.Error.new_literal(Gst.StreamError.quark(), text, int(Gst.StreamError.FORMAT))
-            self.post_message(Gst.Message.new_warning(self, warning, ""))
+            self.warn(text, Gst.StreamError.FORMAT)
         return True

@@ -16,7 +16,7 @@ import numpy as np
 from sluice.elements.infer_frames import OpenBatch
 from sluice.elements.infer_properties import Settings
 from sluice.elements.infer_state import Stats
-from sluice.errors import ModelError, format_trace
+from sluice.errors import ModelError, format_trace, text_of
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
 from sluice.models.instance import ModelDefinition, Unfinished
@@ -241,7 +241,7 @@ def _begin(model: Any, frames: list[Frame], results: Results) -> Begun | None:
     try:
         begun: Begun | None = model.begin(frames)
     except Exception as error:
-        text = f"begin() raised {type(error).__name__}: {error}; infer() is called in its place, without overlap"
+        text = f"begin() raised {text_of(error)}; infer() is called in its place, without overlap"
         results.remarks.append(Remark("begin", text, format_trace(error)))
         return None
     return begun
@@ -302,11 +302,11 @@ def _call_one_by_one(infer: Infer, frames: list[Frame], results: Results, stats:
         _call(infer, [frame], results, stats)
     if results.error is None:
         of = ", ".join(f"stream {frame.stream} frame {frame.number}" for frame in frames)
-        results.error = ModelError(f"{type(error).__name__}: {error} (in a call with {of}; each alone raised nothing)")
+        results.error = ModelError(f"{text_of(error)} (in a call with {of}; each alone raised nothing)")
         results.error.__cause__ = error
 
 
 def _placed(error: BaseException, frame: Frame) -> BaseException:
     """Write on an exception which frame it belongs to, for the element error; see ``guard.post_error``."""
-    error.stream, error.frame = frame.stream, frame.number  # type: ignore[attr-defined]
+    vars(error).update(stream=frame.stream, frame=frame.number)  # not by name: an exception may be a frozen dataclass
     return error

@@ -13,9 +13,10 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.elements.base import guarded
+from sluice.elements.guard import printable
 from sluice.elements.infer_properties import parse_prompt
 from sluice.elements.infer_swap import SwappingElement
-from sluice.errors import ConfigurationError, SluiceError, format_trace
+from sluice.errors import ConfigurationError, format_trace, text_of
 
 
 class PromptedElement(SwappingElement):
@@ -62,8 +63,7 @@ class PromptedElement(SwappingElement):
         except CancelledError:
             self._tell_prompt(1, value, "another model took the place of the one it was for")
         except BaseException as error:  # whatever a model's own code raises
-            reason = str(error) if isinstance(error, SluiceError) else f"{type(error).__name__}: {error}"
-            self._tell_prompt(1, value, reason, format_trace(error))
+            self._tell_prompt(1, value, text_of(error), format_trace(error))
         else:
             self._values["prompt"] = value
             self._given.add("prompt")
@@ -76,5 +76,5 @@ class PromptedElement(SwappingElement):
         structure = Gst.Structure.new_empty("prompt-updated")
         fields: dict[str, Any] = {"status": status, "prompt": value or "", "reason": reason}
         for name, field in fields.items():
-            structure.set_value(name, field)
+            structure.set_value(name, printable(field) if isinstance(field, str) else field)
         self.post_message(Gst.Message.new_element(self, structure))

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import gi
 
 gi.require_version("Gst", "1.0")
-from gi.repository import GLib, Gst
+from gi.repository import Gst
 
 from sluice.elements.base import guarded, post_error
 from sluice.elements.direct import DirectElement
+from sluice.elements.guard import post_warning, printable
 from sluice.elements.infer_nvinfer import values_for_swap
 from sluice.elements.infer_properties import ALIASES, DEFINING, PROPERTIES, Settings
 from sluice.errors import ConfigurationError, ModelError
@@ -137,11 +138,10 @@ class SwappingElement(DirectElement):
         """
         structure = Gst.Structure.new_empty("model-updated")
         for field, value in (("status", int(status)), ("path", path), ("reason", reason)):
-            structure.set_value(field, value)
+            structure.set_value(field, printable(value) if isinstance(value, str) else value)
         self.post_message(Gst.Message.new_element(self, structure))
         self.emit("model-updated", int(status), path)
 
     def warn(self, text: str, debug: str = "") -> None:
         """Post a warning message."""
-        warning = GLib.Error.new_literal(Gst.StreamError.quark(), text, int(Gst.StreamError.FAILED))
-        self.post_message(Gst.Message.new_warning(self, warning, debug))
+        post_warning(self, text, debug)

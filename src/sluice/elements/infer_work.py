@@ -20,7 +20,7 @@ from sluice.elements.infer_feed import Feed
 from sluice.elements.infer_frames import BatchReader, OpenBatch
 from sluice.elements.infer_properties import Settings
 from sluice.elements.infer_state import IntervalCounter, RateLimit, Stats
-from sluice.errors import format_trace
+from sluice.errors import format_trace, text_of
 from sluice.models.instance import Unfinished
 from sluice.models.raw_files import RawFiles
 from sluice.models.slot import ModelSlot
@@ -194,4 +194,4 @@ class Work:
             else ""
         )
         more = f" ({held_back} more since the last such warning)" if held_back else ""
-        self._warn(f"{place}{outcome}: {type(error).__name__}: {error}{more}", format_trace(error))
+        self._warn(f"{place}{outcome}: {text_of(error)}{more}", format_trace(error))

@@ -7,7 +7,9 @@ import threading
 import gi
 
 gi.require_version("Gst", "1.0")
-from gi.repository import GLib, Gst
+from gi.repository import Gst
+
+from sluice.elements.guard import post_warning
 
 PATIENCE = 5.0
 """Seconds without a sink pad before it is said. Decoders get their pads late, and are linked when they have them."""
@@ -39,5 +41,4 @@ class UnlinkedWatch:
             f"{element.get_name()} has no stream, and gives nothing until it gets one: link a source to a pad sink_%u; "
             "where streams come later, drop-pipeline-eos=true keeps this silent"
         )
-        warning = GLib.Error.new_literal(Gst.CoreError.quark(), text, int(Gst.CoreError.PAD))
-        element.post_message(Gst.Message.new_warning(element, warning, ""))
+        post_warning(element, text, code=Gst.CoreError.PAD)

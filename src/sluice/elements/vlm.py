@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import gi
 
 gi.require_version("Gst", "1.0")
-from gi.repository import GLib, GObject, Gst
+from gi.repository import GObject, Gst
 
 from sluice.elements import events
 from sluice.elements.base import InFlightElement, Pending, guarded
 from sluice.elements.frame_caps import pad_template
-from sluice.elements.guard import printable
+from sluice.elements.guard import post_warning, printable
 from sluice.elements.vlm_properties import DEFAULTS, GPROPERTIES, SELECTION
 from sluice.errors import SluiceError
 
@@ -274,5 +274,4 @@ class SluiceVlm(InFlightElement):
             )
 
     def _warn(self, text: str, trace: str = "") -> None:
-        warning = GLib.Error.new_literal(Gst.StreamError.quark(), printable(text), int(Gst.StreamError.FAILED))
-        self.post_message(Gst.Message.new_warning(self, warning, printable(trace)))
+        post_warning(self, text, trace)

@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from sluice.contract.inflight import Route
-from sluice.errors import ModelError, format_trace
+from sluice.errors import ModelError, format_trace, text_of
 from sluice.models.instance import STOP_GRACE, LoadedModel, ModelDefinition, ModelInstance, Unfinished
-from sluice.models.swap import Calls, Sample, SwapReport, SwapRequest, SwapStatus, clear_frames, status_of, text_of
+from sluice.models.swap import Calls, Sample, SwapReport, SwapRequest, SwapStatus, clear_frames, status_of
 
 log = logging.getLogger("sluice.models")
 
@@ -354,5 +354,5 @@ def _report_of(error: BaseException, swap: _Swap) -> SwapReport:
     trace = format_trace(error)
     if isinstance(error, _ModelLostError):
         return SwapReport(swap.request, status_of(error.why, tried=swap.tried), str(error), trace, lost=True)
-    reason = f"{swap.doing} raised {text_of(error)}"
+    reason = f"{swap.doing} failed: {text_of(error)}"
     return SwapReport(swap.request, status_of(error, tried=swap.tried), reason, trace)

@@ -110,8 +110,3 @@ def clear_frames(error: BaseException | None) -> None:
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
-
-
-def text_of(error: BaseException) -> str:
-    """An exception's type and what it says."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

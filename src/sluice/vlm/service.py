@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sluice.contract.answer_meta import Answer
-from sluice.errors import format_trace
+from sluice.errors import format_trace, text_of
 from sluice.vlm.answers import Check, cleaned
 from sluice.vlm.backends import Backend, Question
 from sluice.vlm.failures import NoAnswer, Reason
@@ -181,7 +181,7 @@ class Service:
             return
         except BaseException as error:  # a model's own code; SystemExit would end this thread unseen
             trace = format_trace(error)
-            self._lose(request, NoAnswer(Reason.MODEL_ERROR, f"{type(error).__name__}: {error}"), trace)
+            self._lose(request, NoAnswer(Reason.MODEL_ERROR, text_of(error)), trace)
             return
         if self._settle(request, "answered"):
             self._listener.answered(request, request.answer(text, value))
