@@ -107,6 +107,7 @@ class Delivery:
         self._connected = False
         self._released = False
         self._stopping = False
+        self._settling = False  # the spool has let go of messages that are not counted and told yet
         self._leave_by = float("inf")
         self._last_problem = ""
         self._told_kept = False
@@ -214,7 +215,7 @@ class Delivery:
                 left, away = len(self._spool), bool(self._last_problem) and not self._connected
                 until = min(start + (self._patience_away if away else self._patience), self._leave_by)
                 remaining = until - time.monotonic()
-                if not left or self._stopping or remaining <= 0:
+                if not (left or self._settling) or self._stopping or remaining <= 0:
                     break
                 self._changed.wait(min(remaining, _SILENT))
             if not (told or away) and time.monotonic() - start >= _SILENT:
@@ -305,10 +306,21 @@ class Delivery:
             ) from error
 
     def _settle(self, batch: Sequence[tuple[int, bytes]], answers: Sequence[str | None]) -> None:
+        """Take note of the answers, count and tell; `flush` waits for all of it."""
         self._suspicion.clear()
         if not answers:
             self._spool.land()
             return
+        with self._changed:
+            self._settling = True
+        try:
+            self._take_answers(batch, answers)
+        finally:
+            with self._changed:
+                self._settling = False
+                self._changed.notify_all()
+
+    def _take_answers(self, batch: Sequence[tuple[int, bytes]], answers: Sequence[str | None]) -> None:
         refused = [
             Refused(self._id(number), number, payload, self._scrub(answer))
             for (number, payload), answer in zip(batch, answers, strict=False)
