@@ -204,12 +204,13 @@ def prune(
         current: the one being written, which is neither counted nor deleted.
         written: the last ones that this process wrote, the newest last.
     """
-    order = {path: number for number, path in enumerate(tuple(written))}  # which others add to
     sizes: dict[Path, int] = {}
     for path in folder.glob(f"*{suffix}"):
         with contextlib.suppress(FileNotFoundError):  # somebody else tidies up too
             if path != current:
                 sizes[path] = path.stat().st_size
+    # Read after the folder: a file that this process began meanwhile is on the list before it is there.
+    order = {path: number for number, path in enumerate(tuple(written))}
     files = sorted(sizes, key=lambda path: (order.get(path, -1), path))
     deleted = []
     while files and (
