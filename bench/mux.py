@@ -16,6 +16,7 @@ from busy import busy_threads
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+from sluice.contract.structures import fields_of
 from sluice.elements import register
 from sluice.elements.base import set_switch_interval
 
@@ -40,8 +41,7 @@ def frames(pipeline: Gst.Pipeline, ends: list[str]) -> int:
     for name in ends:
         stats = pipeline.get_by_name(name).get_property("stats")
         if name == "m":
-            names = [stats.nth_field_name(index) for index in range(stats.n_fields())]
-            total += sum(stats.get_value(field) for field in names if field.endswith("-frames-out"))
+            total += sum(count for name, count in fields_of(stats).items() if name.endswith("-frames-out"))
         else:
             total += stats.get_value("rendered")
     return total

@@ -12,6 +12,7 @@ from gi.repository import Gst
 
 from sluice.app.streams.states import StreamState, StreamStatus
 from sluice.contract.object_counts import ObjectCounter
+from sluice.contract.structures import fields_of
 from sluice.metrics import ElementNumbers, Metrics, OutputNumbers, Snapshot, StreamNumbers
 
 if TYPE_CHECKING:
@@ -107,9 +108,7 @@ def _numbers(element: Gst.Element | None) -> dict[str, float]:
     """Return the numbers of an element's ``stats``."""
     if element is None:
         return {}
-    structure = element.get_property("stats")
-    names = [structure.nth_field_name(index) for index in range(structure.n_fields())]
-    values = {name: structure.get_value(name) for name in names}
+    values = fields_of(element.get_property("stats"))
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
 
 

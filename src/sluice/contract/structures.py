@@ -31,3 +31,9 @@ def required_structure(item: Any, index: int | None = None) -> Gst.Structure:
     if found is None:
         raise ValueError(f"{item} carries no structure")
     return found
+
+
+def fields_of(structure: Gst.Structure) -> dict[str, Any]:
+    """Return a structure's fields, such as an element's ``stats``, by name and in its order."""
+    names = [structure.nth_field_name(index) for index in range(structure.n_fields())]
+    return {name: structure.get_value(name) for name in names}

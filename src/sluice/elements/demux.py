@@ -228,7 +228,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
             caps.set_value("batch-size", 1)
             stream.caps = Gst.Event.new_caps(caps)
         if stream.segment is None:
-            stream.segment = Gst.Event.new_segment(_any_time())
+            stream.segment = events.time_segment()
         begin = {"start": stream.start, "caps": stream.told_caps(self._on_host), "segment": stream.segment}
         for name, event in begin.items():
             if event is not None and output.sent.get(name) is not event:
@@ -351,12 +351,6 @@ def _src_query(pad: Gst.Pad, parent: SluiceDemux, query: Gst.Query) -> bool:
 
 def _has_format(caps: Gst.Caps) -> bool:
     return bool(caps.get_size()) and required_structure(caps, 0).has_field("format")
-
-
-def _any_time() -> Gst.Segment:
-    segment = Gst.Segment()
-    segment.init(Gst.Format.TIME)
-    return segment
 
 
 def _text(caps: Gst.Event | None) -> str:

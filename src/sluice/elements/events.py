@@ -15,7 +15,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GObject, Gst
 
-from sluice.contract.structures import required_structure, structure_of
+from sluice.contract.structures import fields_of, required_structure, structure_of
 
 _STREAM_FLAGS = 0x1E  # downstream | serialized | sticky | sticky-multi
 _CONTROL_FLAGS = 0x06  # downstream | serialized
@@ -239,10 +239,14 @@ def control_event(kind: int, **fields: Any) -> Gst.Event:
 def parse_control_event(event: Gst.Event) -> dict[str, Any] | None:
     """Return the fields of a control event by name; None for any other event."""
     structure = structure_of(event) if event_type(event) in _CONTROL_NAMES else None
-    if structure is None:
-        return None
-    names = [structure.nth_field_name(index) for index in range(structure.n_fields())]
-    return {name: structure.get_value(name) for name in names}
+    return None if structure is None else fields_of(structure)
+
+
+def time_segment() -> Gst.Event:
+    """A SEGMENT event of time from 0, with which a PTS is a running time."""
+    segment = Gst.Segment()
+    segment.init(Gst.Format.TIME)
+    return Gst.Event.new_segment(segment)
 
 
 def delivery(freshest: bool) -> Gst.Event:

@@ -18,7 +18,6 @@ HOST_CAPS = f"video/x-raw, format={RAW_FORMATS}; video/x-raw(memory:SluiceSurfac
 """What such elements give; the memory of a batch of ``memory:SluiceSurface`` may also be a GPU's."""
 
 GPU_CAPS = f"video/x-raw(memory:CUDAMemory), format={RAW_FORMATS}; video/x-raw(memory:NVMM), format={RAW_FORMATS}"
-NVMM_BATCHES = "video/x-raw(memory:NVMM)"
 """Batches of any format: each surface says its own."""
 
 _CUDA, _NVMM, _BATCH = "memory:CUDAMemory", "memory:NVMM", "memory:SluiceSurface"

@@ -134,18 +134,6 @@ class SluiceInfer(PromptedElement):
         self.stop_model()
         self._feed = self._work = None
 
-    # Queries: what downstream can take is what this element can take, since the buffers go through
-
-    def on_sink_query(self, query: Gst.Query) -> bool:
-        if query.type == Gst.QueryType.CAPS:
-            return bool(self.sinkpad.proxy_query_caps(query))
-        return bool(super().on_sink_query(query))
-
-    def on_src_query(self, query: Gst.Query) -> bool:
-        if query.type == Gst.QueryType.CAPS:
-            return bool(self.srcpad.proxy_query_caps(query))
-        return bool(super().on_src_query(query))
-
     # The stream
 
     def in_flight(self) -> int:

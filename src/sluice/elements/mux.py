@@ -323,7 +323,7 @@ class SluiceMux(SourceTaskElement):
             self.push_event(events.update_caps(entry.number, entry.stream_id, leaving))
         elif kind == Gst.EventType.SEGMENT:
             self._announce(entry)
-            self._once("segment", mux_input.time_segment)
+            self._once("segment", events.time_segment)
             self.push_event(events.stream_segment(entry.number, event.parse_segment()))
         elif kind == Gst.EventType.EOS:
             self._stream_eos(entry)

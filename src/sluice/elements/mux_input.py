@@ -15,13 +15,6 @@ from sluice.elements import events, queries
 _DEFAULT_DURATION = Gst.SECOND // 30
 
 
-def time_segment() -> Gst.Event:
-    """Return the SEGMENT event of the batches: time from 0, so that a PTS is a running time."""
-    segment = Gst.Segment()
-    segment.init(Gst.Format.TIME)
-    return Gst.Event.new_segment(segment)
-
-
 class Input:
     """The state of one sink pad. The pad's thread changes it; ``announced`` and ``stream_id`` are the task's.
 

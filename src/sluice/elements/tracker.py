@@ -22,9 +22,8 @@ from sluice.errors import ConfigurationError
 if TYPE_CHECKING:
     from sluice.elements.tracker_frames import FrameTracking
 
-# Frames without any embedding after which deepsort tells that it misses them.
 _MOST_HANDLED = 1024  # stream events remembered; streams that come and go have ever new numbers
-_PATIENCE = 100
+_PATIENCE = 100  # frames without any embedding after which deepsort tells that it misses them
 
 
 def _accepted(name: str, default: bool | int | str, why: str, kind: GObject.GType | type | None = None) -> Any:

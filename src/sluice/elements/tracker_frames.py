@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sluice.elements.tracker import Counters
 
 FloatArray = npt.NDArray[np.float32]
-BoolArray = npt.NDArray[np.bool_]
 
 
 _FARTHEST = 1e6

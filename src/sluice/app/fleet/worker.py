@@ -11,6 +11,7 @@ from typing import Any
 from sluice.app.fleet.orders import Report, StreamOrder, WorkerOrder
 from sluice.app.fleet.rollout import ModelCounts
 from sluice.app.pipeline import Pipeline
+from sluice.contract.structures import fields_of
 from sluice.errors import SluiceError
 
 _LOOK = 1.0  # seconds between two looks at whether the controller still speaks
@@ -122,11 +123,7 @@ class Worker:
         stats: dict[str, Any] = {}
         for element in self._pipeline.elements:
             if element.get_factory().get_name() == "sluiceinfer":
-                structure = element.get_property("stats")
-                stats = {
-                    structure.nth_field_name(i): structure.get_value(structure.nth_field_name(i))
-                    for i in range(structure.n_fields())
-                }
+                stats = fields_of(element.get_property("stats"))
         calls = int(stats.get("batches", 0))
         return ModelCounts(
             model=status["name"],

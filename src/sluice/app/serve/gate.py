@@ -49,11 +49,6 @@ class Access:
         self._token = None if token is None else token.encode()
         self._hosts = {"localhost", socket.gethostname().lower()} | {host.lower() for host in allowed_hosts}
 
-    @property
-    def needs_token(self) -> bool:
-        """Whether a token is asked for."""
-        return self._token is not None
-
     def is_token(self, given: str) -> bool:
         """Whether this is the token; takes as long for a wrong one as for the right one."""
         return self._token is None or hmac.compare_digest(given.encode("utf-8", "surrogatepass"), self._token)
