@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import cv2
 import gi
+from of_a_frame import median_seconds
 
 gi.require_version("Gst", "1.0")
 import numpy as np
@@ -92,18 +93,6 @@ def makers() -> dict[str, Callable[[FrameMeta], object]]:
     return made
 
 
-def milliseconds(make: Callable[[FrameMeta], object], buffer: Gst.Buffer, frames: int) -> float:
-    """The median processor time for a frame."""
-    times = []
-    with Lease() as lease:
-        (frame,) = BatchMeta.of(buffer, lease).frames  # type: ignore[union-attr]
-        for _ in range(frames):
-            start = time.thread_time()
-            make(frame)
-            times.append(time.thread_time() - start)
-    return statistics.median(times) * 1e3
-
-
 def main() -> None:
     """Print a line per kind of result and per thing done with it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -118,7 +107,7 @@ def main() -> None:
         attaching = statistics.median(attached(found)[1] for _ in range(arguments.frames)) * 1e3
         print(f"{kind}: {KINDS[kind][0]} objects of {KINDS[kind][1]} key points: attach {attaching:.1f} ms", flush=True)
         for name, make in makers().items():
-            print(f"    {name}: {milliseconds(make, buffer, arguments.frames):.1f} ms", flush=True)
+            print(f"    {name}: {median_seconds(make, buffer, arguments.frames) * 1e3:.1f} ms", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,11 @@ from pathlib import Path
 
 import httpx
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "pipelines"))
-from serve_process import ServeProcess, until
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path[:0] = [str(TESTS), str(TESTS / "pipelines")]
+from serve_process import ServeProcess
+
+from waiting import until
 
 TICK = os.sysconf("SC_CLK_TCK")
 PATIENCE = 600.0  # seconds
@@ -63,7 +66,7 @@ def measure(streams: int, fps: int, seconds: float) -> str:
         begun = time.monotonic()
         process = ServeProcess(config, patience=PATIENCE)
         try:
-            until(lambda: all(one["state"] == "playing" for one in process.streams().values()), PATIENCE)
+            until(lambda: all(one["state"] == "playing" for one in process.streams().values()), seconds=PATIENCE)
             started, spent = time.monotonic() - begun, processor_seconds(process.pid)
             time.sleep(5)  # what the start left to be done
             before = processor_seconds(process.pid)

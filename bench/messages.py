@@ -9,11 +9,10 @@ event messages that describe a vehicle each. Goal: 30 µs per object.
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
 
 import gi
+from of_a_frame import median_seconds
 
 gi.require_version("Gst", "1.0")
 import numpy as np
@@ -62,30 +61,6 @@ def add_events(buffer: Gst.Buffer) -> None:
             frame.append(message)
 
 
-def microseconds(make: Callable[[FrameMeta], list[bytes]], buffer: Gst.Buffer, frames: int) -> float:
-    """The median processor time to make a frame's messages."""
-    times = []
-    with Lease() as lease:
-        (frame,) = BatchMeta.of(buffer, lease).frames  # type: ignore[union-attr]
-        for _ in range(frames):
-            start = time.thread_time()
-            make(frame)
-            times.append(time.thread_time() - start)
-    return statistics.median(times) * 1e6
-
-
-def attaching(buffer: Gst.Buffer, messages: int, frames: int) -> float:
-    """The median processor time to attach one message of 500 bytes."""
-    times = []
-    with Lease() as lease:
-        (frame,) = BatchMeta.of(buffer, lease).frames  # type: ignore[union-attr]
-        for _ in range(frames):
-            start = time.thread_time()
-            attach_payloads(frame, [b"x" * 500] * messages)
-            times.append(time.thread_time() - start)
-    return statistics.median(times) * 1e6 / messages
-
-
 def deepstream(kind: PayloadType, *, new_api: bool) -> Callable[[FrameMeta], list[bytes]]:
     return DeepStreamMessages(Settings(kind, new_api=new_api), CONFIGURATION, print).messages
 
@@ -106,10 +81,12 @@ def main() -> None:
     for source, schemas in makers.items():
         buffer = filled_buffer(arguments.objects, classifiers=source == "frames", events=source == "events")
         for schema, make in schemas.items():
-            found = microseconds(make, buffer, arguments.frames)
+            found = median_seconds(make, buffer, arguments.frames) * 1e6
             print(f"{source:7} {schema:9} {found:8.1f} µs per frame {found / arguments.objects:6.2f} µs per object")
     empty = filled_buffer(0, classifiers=False, events=False)
-    print(f"attaching a message: {attaching(empty, 20, 50):.2f} µs")
+    messages = [b"x" * 500] * 20
+    attaching = median_seconds(lambda frame: attach_payloads(frame, messages), empty, 50) * 1e6 / len(messages)
+    print(f"attaching a message: {attaching:.2f} µs")
 
 
 if __name__ == "__main__":
