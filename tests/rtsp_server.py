@@ -14,8 +14,9 @@ import signal
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, field, replace
-from types import TracebackType
 from typing import Any
+
+from killable import Killable
 
 NTP_TO_UNIX = 2_208_988_800  # seconds from 1900 to 1970
 
@@ -65,7 +66,7 @@ class Mount:
 
 
 @dataclass
-class RtspServer:
+class RtspServer(Killable):
     """A server process; as a context manager it's ended with the block.
 
     Attributes:
@@ -81,15 +82,6 @@ class RtspServer:
     password: str = ""
     clock_offset: float = 0.0
     _process: subprocess.Popen[str] | None = None
-
-    def __enter__(self) -> RtspServer:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.kill()
 
     def url(self, path: str = "/cam", user_info: str = "") -> str:
         """Return the address of a stream; `user_info` is put before the host as it is."""

@@ -9,15 +9,15 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 
 import gi
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
+
+from killable import Killable, free_port
+from waiting import until
 
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
 RTMP_MODULE = next(
@@ -27,7 +27,6 @@ _PICTURES = (
     "videotestsrc is-live=true pattern={pattern} ! video/x-raw,width=160,height=128,framerate=25/1 "
     "! x264enc tune=zerolatency speed-preset=ultrafast key-int-max=10 bitrate=300 ! h264parse "
 )
-_STARTING = 20.0  # seconds
 
 
 def missing_for_rtmp() -> str | None:
@@ -48,13 +47,6 @@ def _missing_elements(*names: str) -> str | None:
     return f"GStreamer has no {', '.join(lacking)} here" if lacking else None
 
 
-def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    """A port that nobody has at the moment."""
-    with socket.socket(socket.AF_INET, kind) as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 def gst_launch(line: str) -> subprocess.Popen[bytes]:
     """A process that plays a launch line."""
     command = ["gst-launch-1.0", "-q", *line.split()]
@@ -68,7 +60,7 @@ def end(process: subprocess.Popen[bytes] | None) -> None:
         process.wait()
 
 
-class RtmpServer:
+class RtmpServer(Killable):
     """nginx, and what publishes a picture to it; as a context manager both end with the block."""
 
     def __init__(self, folder: Path) -> None:
@@ -77,15 +69,6 @@ class RtmpServer:
         self._folder = folder
         self._server: subprocess.Popen[bytes] | None = None
         self._publisher: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> RtmpServer:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.kill()
 
     @property
     def url(self) -> str:
@@ -102,7 +85,7 @@ class RtmpServer:
             f"rtmp {{ access_log off; server {{ listen 127.0.0.1:{self.port}; application live {{ live on; }} }} }}\n"
         )
         self._server = subprocess.Popen([NGINX, "-p", str(self._folder), "-e", "stderr", "-c", str(config)])
-        _until(lambda: _listens(self.port))
+        until(lambda: _listens(self.port))
         self.publish()
 
     def publish(self) -> None:
@@ -123,7 +106,7 @@ class RtmpServer:
         self._server = None
 
 
-class SrtServer:
+class SrtServer(Killable):
     """A camera that listens for SRT; as a context manager it ends with the block."""
 
     def __init__(self, passphrase: str = "") -> None:
@@ -131,15 +114,6 @@ class SrtServer:
         self.port = free_port(socket.SOCK_DGRAM)
         self._passphrase = passphrase
         self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> SrtServer:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.kill()
 
     def url(self, passphrase: str = "") -> str:
         """Where the picture is."""
@@ -166,11 +140,3 @@ def _listens(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _STARTING
-    while not condition():
-        if time.monotonic() > deadline:
-            raise RuntimeError("the server does not listen")
-        time.sleep(0.05)

@@ -6,6 +6,7 @@ import pytest
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+from playing import reaches_its_end
 from sluice.app.flow import PadFlow
 
 Gst.init(None)
@@ -15,9 +16,7 @@ def run(launch: str, pad: str = "src", limit: int = 0) -> PadFlow:
     pipeline = Gst.parse_launch(launch)
     flow = PadFlow(pipeline.get_by_name("here").get_static_pad(pad), limit)
     pipeline.set_state(Gst.State.PLAYING)
-    message = pipeline.get_bus().timed_pop_filtered(10 * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
-    assert message is not None
-    assert message.type == Gst.MessageType.EOS
+    reaches_its_end(pipeline)
     pipeline.set_state(Gst.State.NULL)
     return flow
 

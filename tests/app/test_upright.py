@@ -9,6 +9,7 @@ gi.require_version("Gst", "1.0")
 gi.require_version("GstBase", "1.0")
 from gi.repository import Gst, GstBase
 
+from playing import reaches_its_end
 from sluice.app.gst import add_chain, make_element
 from sluice.app.upright import make_upright
 from sluice.contract.structures import required_structure
@@ -24,12 +25,10 @@ def run(tags: list[str]) -> tuple[tuple[int, int], bool]:
     source = make_element("videotestsrc", num_buffers=5)
     add_chain(pipeline, source, make_element("capsfilter", caps=Gst.Caps.from_string(CAPS)), *injects, flip, sink)
     pipeline.set_state(Gst.State.PLAYING)
-    message = pipeline.get_bus().timed_pop_filtered(10 * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
+    reaches_its_end(pipeline)
     found = required_structure(sink.get_property("last-sample").get_caps(), 0)
     untouched = GstBase.BaseTransform.is_passthrough(flip)
     pipeline.set_state(Gst.State.NULL)
-    assert message is not None
-    assert message.type == Gst.MessageType.EOS
     return (found["width"], found["height"]), untouched
 
 

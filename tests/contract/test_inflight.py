@@ -28,6 +28,7 @@ from sluice.contract.inflight import (
     is_wanted,
     work_on,
 )
+from waiting import until
 
 Gst.init(None)
 
@@ -110,14 +111,6 @@ def line(element):
     return opened
 
 
-def eventually(condition) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError("did not come true")
-
-
 def test_buffers_are_announced_in_order_and_leave_in_order_whatever_is_done_first(element, line):
     element.queue.set_mark(7)
     for pts in (10, 20, 30):
@@ -129,7 +122,7 @@ def test_buffers_are_announced_in_order_and_leave_in_order_whatever_is_done_firs
     assert [gstref.wrap(call.buffer).pts for call in calls] == [10, 20, 30]
     for index in (2, 1, 0):
         finish(calls[index], DROP if index == 1 else PUSH)
-    eventually(lambda: len(element.arrived) == 2)
+    until(lambda: len(element.arrived) == 2)
     assert element.arrived == [(10, 1), (30, 1)]
     assert element.slow == []
     assert element.queue.drain()
@@ -145,7 +138,7 @@ def test_the_sink_pads_thread_waits_for_room(element, line):
     finish(first, PUSH)
     finish(line.next(10), PUSH)
     second.join(10)
-    eventually(lambda: [pts for pts, _ in element.arrived] == [1, 2])
+    until(lambda: [pts for pts, _ in element.arrived] == [1, 2])
 
 
 def test_without_an_open_line_buffers_go_through_the_pads_own_function(element):
@@ -169,10 +162,10 @@ def test_entries_of_python_keep_their_place(element, line):
     first, second = line.next(0), line.next(0)
     finish(second, PUSH)
     finish(first, PUSH)
-    eventually(lambda: element.taken == [(ENTRY, 101)])
+    until(lambda: element.taken == [(ENTRY, 101)])
     assert [pts for pts, _ in element.arrived] == [1]
     element.queue.ready(102)
-    eventually(lambda: [pts for pts, _ in element.arrived] == [1, 2])
+    until(lambda: [pts for pts, _ in element.arrived] == [1, 2])
     assert element.taken == [(ENTRY, 101), (ENTRY, 102)]
 
 
@@ -183,7 +176,7 @@ def test_a_failure_is_told_once_those_before_it_have_left(element, line):
     finish(second, FAILED)
     assert element.taken == []
     finish(first, PUSH)
-    eventually(lambda: element.taken == [(FAILURE, 1)])
+    until(lambda: element.taken == [(FAILURE, 1)])
     assert [pts for pts, _ in element.arrived] == [1]
 
 
@@ -193,7 +186,7 @@ def test_what_downstream_returns_reaches_the_next_buffer(element, line):
         element.chain(pts)
     for _ in range(2):
         finish(line.next(0), PUSH)
-    eventually(lambda: element.queue.flow == Gst.FlowReturn.EOS and element.queue.discarded == 1)
+    until(lambda: element.queue.flow == Gst.FlowReturn.EOS and element.queue.discarded == 1)
     assert element.chain(3) == Gst.FlowReturn.EOS
     assert [pts for pts, _ in element.arrived] == [1]
     assert element.queue.discarded == 2
@@ -215,7 +208,7 @@ def test_a_flush_gives_up_the_buffers_and_the_working_thread_notices(element, li
     element.queue.resume()
     element.chain(4)
     finish(line.next(0), PUSH)
-    eventually(lambda: [pts for pts, _ in element.arrived] == [4])
+    until(lambda: [pts for pts, _ in element.arrived] == [4])
 
 
 def test_the_owner_of_an_item_works_on_it_as_long_as_it_is_there(element, line):
@@ -228,7 +221,7 @@ def test_the_owner_of_an_item_works_on_it_as_long_as_it_is_there(element, line):
     orphan = line.next(0)
     element.worker = None
     work_on(orphan, "model")
-    eventually(lambda: element.queue.drain())
+    until(lambda: element.queue.drain())
     assert [pts for pts, _ in element.arrived] == [1]
 
 

@@ -8,7 +8,7 @@ import pytest
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
-from sluice.contract.structures import required_structure, structure_of
+from sluice.contract.structures import fields_of, required_structure, structure_of
 
 Gst.init(None)
 
@@ -56,3 +56,8 @@ def test_an_item_without_a_structure() -> None:
     assert structure_of(event) is None
     with pytest.raises(ValueError, match="carries no structure"):
         required_structure(event)
+
+
+def test_fields_by_name_in_their_order() -> None:
+    assert list(fields_of(structure()).items()) == [("width", 64), ("format", "NV12")]
+    assert fields_of(Gst.Structure.new_empty("nothing")) == {}

@@ -102,13 +102,17 @@ class Feed:
 
     def push(self, *frames, **options):
         """Push one batch and return its buffer as it comes out; fails after 10 s or an error."""
-        self.send(*frames, **options)
-        sample = self.sink.try_pull_sample(10 * Gst.SECOND)
-        assert sample is not None, self.error() or "nothing came out"
-        return sample.get_buffer()
+        return self.pass_on([make_buffer(frames, **options)])
 
     def send(self, *frames, **options):
         self.give([make_buffer(frames, **options)])
+
+    def pass_on(self, held):
+        """`give` a buffer, and return what comes out."""
+        self.give(held)
+        sample = self.sink.try_pull_sample(10 * Gst.SECOND)
+        assert sample is not None, self.error(1) or "nothing came out"
+        return sample.get_buffer()
 
     def give(self, held):
         """Push the buffer that is the list's only item, without a wrapper left: appsrc copies a shared buffer."""
@@ -117,6 +121,14 @@ class Feed:
     def event(self, event):
         """Send a serialized event downstream, in its place between the buffers."""
         assert self.source.get_static_pad("src").push_event(event)
+
+    def refusal(self):
+        """Try to start the pipeline, which cannot be; return the error that says why."""
+        try:
+            assert self.pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE
+            return self.message(Gst.MessageType.ERROR).parse_error()[0]
+        finally:
+            self.pipeline.set_state(Gst.State.NULL)
 
     def end(self):
         self.source.end_of_stream()

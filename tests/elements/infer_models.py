@@ -57,6 +57,13 @@ class Hanging:
         return [None for _ in frames]
 
 
+class Unprintable(Whole):
+    """Raises for every frame what no message of GStreamer can hold as it is."""
+
+    def infer(self, frames):
+        raise ValueError("caf\udce9\0.jpg")
+
+
 class Raises(Whole):
     """Raises on frame 7."""
 

@@ -9,6 +9,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+from playing import stats_of
 from sluice.contract import gstref
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.elements import register
@@ -140,13 +141,6 @@ def collect(pipeline: Gst.Pipeline, result: Run, limit: float = 30) -> None:
             error, debug = message.parse_error()
             result.error, result.details = (error.message, debug), message.parse_error_details()
         return
-
-
-def stats_of(element: Gst.Element) -> dict[str, Any]:
-    """The ``stats`` property as a dict."""
-    structure = element.get_property("stats")
-    names = [structure.nth_field_name(i) for i in range(structure.n_fields())]
-    return {name: structure.get_value(name) for name in names}
 
 
 class Driver:

@@ -10,6 +10,7 @@ gi.require_version("Gst", "1.0")
 gi.require_version("GstVideo", "1.0")
 from gi.repository import Gst, GstVideo
 
+from playing import reaches_its_end
 from sluice.contract.formats import FrameFormat
 from sluice.contract.metadata import BatchMeta, FrameMeta, ObjectMeta
 from sluice.contract.provider import provider
@@ -106,9 +107,7 @@ class Stream:
         samples = []
         while (sample := self.sink.emit("try-pull-sample", WAIT)) is not None:
             samples.append(sample)
-        message = self.pipeline.get_bus().timed_pop_filtered(WAIT, Gst.MessageType.EOS | Gst.MessageType.ERROR)
-        assert message is not None
-        assert message.type == Gst.MessageType.EOS, message.parse_error()
+        reaches_its_end(self.pipeline)
         return samples
 
     def error(self) -> str | None:

@@ -22,11 +22,12 @@ from gi.repository import Gst, GstBase
 Gst.init(None)
 
 from sluice.contract import gstref
-from sluice.contract.structures import required_structure
+from sluice.contract.structures import fields_of, required_structure
 from sluice.elements import ELEMENTS, base, guard
 from sluice.elements.base import InFlightElement, InPlaceElement, guarded, set_switch_interval
 from sluice.elements.fifo import Entry, Fifo
 from sluice.errors import ConfigurationError, SluiceError
+from waiting import until
 
 SECOND = Gst.SECOND
 SOURCE = "videotestsrc num-buffers={} ! video/x-raw,format=GRAY8,width=16,height=16,framerate=25/1"
@@ -147,7 +148,7 @@ def test_everything_leaves_in_the_order_it_came(limit: int) -> None:
         assert source.push(timed(number)) == Gst.FlowReturn.OK
     sent.append("eos")
     source.push_event(Gst.Event.new_eos())
-    eventually(lambda: left and left[-1] == "eos")
+    until(lambda: left and left[-1] == "eos")
     element.set_state(Gst.State.NULL)
     assert left == sent
     assert sink is not None
@@ -163,13 +164,6 @@ def timed(number: int) -> Gst.Buffer:
     buffer = Gst.Buffer.new_allocate(None, 4, None)
     buffer.pts = number
     return buffer
-
-
-def eventually(condition: Callable[[], Any], seconds: float = 5) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "did not come true"
-        time.sleep(0.002)
 
 
 def harness(element: Gst.Element, left: list[Any], flow: list[Gst.FlowReturn] | None = None) -> tuple[Gst.Pad, Gst.Pad]:
@@ -202,7 +196,7 @@ def started(element: Gst.Element, left: list[Any], flow: list[Gst.FlowReturn] | 
     source, sink = harness(element, left, flow)
     source.push_event(Gst.Event.new_caps(Gst.Caps.from_string("video/x-raw,width=1,framerate=25/1")))
     source.push_event(segment_event())
-    eventually(lambda: left)
+    until(lambda: left)
     left.clear()
     return source, sink
 
@@ -212,7 +206,7 @@ def test_a_buffer_leaves_without_another_one_coming() -> None:
     element.answer = later(0.05)
     source, _sink = started(element, left)
     source.push(timed(1))
-    eventually(lambda: left == [1])
+    until(lambda: left == [1])
     element.set_state(Gst.State.NULL)
 
 
@@ -231,17 +225,17 @@ def test_the_limit_holds() -> None:
 
     thread = threading.Thread(target=push_all, daemon=True)
     thread.start()
-    eventually(lambda: len(pushed) == 2)
+    until(lambda: len(pushed) == 2)
     time.sleep(0.05)
     assert len(futures) == 2
     futures[1].set_result(1)
     time.sleep(0.05)
     assert left == []  # the second is ready, the first is not
     futures[0].set_result(0)
-    eventually(lambda: len(futures) == 4 and left == [0, 1])
+    until(lambda: len(futures) == 4 and left == [0, 1])
     for future in futures[2:]:
         future.set_result(None)
-    eventually(lambda: left == [0, 1, 2, 3])
+    until(lambda: left == [0, 1, 2, 3])
     thread.join(5)
     element.set_state(Gst.State.NULL)
 
@@ -286,7 +280,7 @@ def test_flush_wakes_and_clears_and_the_stream_goes_on() -> None:
     source.push_event(segment_event())
     element.answer = lambda number, future: future.set_result(number)
     source.push(timed(2))
-    eventually(lambda: left == ["flush-start", "flush-stop", 2])
+    until(lambda: left == ["flush-start", "flush-stop", 2])
     element.set_state(Gst.State.NULL)
 
 
@@ -296,14 +290,14 @@ def test_what_downstream_returns_reaches_upstream(answer: Gst.FlowReturn) -> Non
     source, _sink = started(element, left, flow)
     flow[0] = answer
     source.push(timed(0))
-    eventually(lambda: left == [0] and element.flow == answer)
+    until(lambda: left == [0] and element.flow == answer)
     assert source.push(timed(1)) == answer
     flow[0] = Gst.FlowReturn.OK
     source.push_event(Gst.Event.new_flush_start())
     source.push_event(Gst.Event.new_flush_stop(True))
     source.push_event(segment_event())
     assert source.push(timed(2)) == Gst.FlowReturn.OK
-    eventually(lambda: left[-1] == 2)
+    until(lambda: left[-1] == 2)
     assert element.discarded >= 1
     element.set_state(Gst.State.NULL)
 
@@ -464,7 +458,7 @@ def test_nothing_that_passes_is_leaked(name: str) -> None:
     sink.push_event(qos)
     del buffer, custom, upstream, qos
     # The reference taken above is the last.
-    eventually(lambda: left == [5] and [gstref.refcount(address) for address in addresses] == [1] * 4)
+    until(lambda: left == [5] and [gstref.refcount(address) for address in addresses] == [1] * 4)
     for address in addresses:
         gstref.unref(address)
     element.set_state(Gst.State.NULL)
@@ -478,7 +472,7 @@ def test_elements_are_finalised_after_use() -> None:
         assert run(pipeline).type == Gst.MessageType.EOS
         del pipeline
     # The last task's thread lets go of its element a moment after the stop.
-    eventually(lambda: gc.collect() >= 0 and [ref() for ref in gone] == [None] * 40)
+    until(lambda: gc.collect() >= 0 and [ref() for ref in gone] == [None] * 40)
 
 
 def test_the_switch_interval_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -622,6 +616,26 @@ def test_texts_that_no_message_can_hold_are_posted_readably(text: str) -> None:
     message = bus.pop_filtered(Gst.MessageType.ERROR)
     assert message is not None
     assert message.parse_error()[0].message in (r"ValueError: caf\udce9.onnx", r"ValueError: a\x00b")
+
+
+class Störung(Exception):
+    """With a name that is no word of GStreamer's, attributes that mean something else, and no text."""
+
+    stream = "a file"
+    frame = 2**80
+
+    def __str__(self) -> str:
+        raise AttributeError("unset")
+
+
+def test_any_exception_can_be_posted() -> None:
+    element, bus = Gst.Bin(), Gst.Bus()
+    element.set_bus(bus)
+    guard.post_error(element, Störung())
+    message = bus.pop_filtered(Gst.MessageType.ERROR)
+    assert message is not None
+    assert message.parse_error()[0].message == "Störung: (its text could not be made: AttributeError)"
+    assert fields_of(message.parse_error_details()) == {"exception": "Störung"}
 
 
 def test_an_element_that_is_being_collected_posts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """sluicedemux: the buffers that came in, each with its own metadata, events and end."""
 
 import gc
-import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from gi.repository import Gst
 
 Gst.init(None)
 
+from playing import play, reaches_its_end, stats_of
 from sluice.contract import bulk, counters, gstref
 from sluice.contract.batching import frame_buffer, make_batch
 from sluice.contract.formats import FrameFormat
@@ -23,6 +23,7 @@ from sluice.contract.metadata import BatchMeta, FrameMeta, Lease
 from sluice.contract.surface import SurfaceBatch
 from sluice.elements import events, register
 from sluice.errors import ContractError
+from waiting import until
 
 register("sluicemux")
 register("sluicedemux")
@@ -66,15 +67,10 @@ class Watch:
 
     def run(self) -> None:
         self.pipeline.set_state(Gst.State.PLAYING)
-        kinds = Gst.MessageType.EOS | Gst.MessageType.ERROR
-        message = self.pipeline.get_bus().timed_pop_filtered(20 * Gst.SECOND, kinds)
-        assert message is not None, "neither EOS nor an error within 20 s"
-        assert message.type == Gst.MessageType.EOS, message.parse_error()
+        reaches_its_end(self.pipeline)
 
     def stats(self) -> dict[str, int]:
-        structure = self.pipeline.get_by_name("d").get_property("stats")
-        names = [structure.nth_field_name(index) for index in range(structure.n_fields())]
-        return {name: structure.get_value(name) for name in names}
+        return stats_of(self.pipeline.get_by_name("d"))
 
 
 @pytest.fixture
@@ -133,9 +129,9 @@ def test_a_stream_ends_before_the_others(watch: Callable[[str], Watch]) -> None:
     text = line([5, -1], outputs=[0, 1])
     seen = watch(text)
     seen.pipeline.set_state(Gst.State.PLAYING)
-    eventually(lambda: Gst.EventType.EOS in seen.events.get(0, []))
+    until(lambda: Gst.EventType.EOS in seen.events.get(0, []))
     count = len(seen.outgoing[1])
-    eventually(lambda: len(seen.outgoing[1]) > count + 10)
+    until(lambda: len(seen.outgoing[1]) > count + 10)
     assert len(seen.outgoing[0]) == 5
 
 
@@ -159,25 +155,18 @@ def test_a_stream_s_end_can_wait_for_the_pipeline_s(watch: Callable[[str], Watch
     assert ends[0] == ("src_0" if own else "sink")
 
 
-def eventually(condition: Callable[[], Any], seconds: float = 10) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "did not come true"
-        time.sleep(0.005)
-
-
 def test_frames_without_a_pad_are_dropped_and_counted(watch: Callable[[str], Watch]) -> None:
     seen = watch(line([9, 4, 6], outputs=[1]))
     seen.run()
     names = ("src_0-dropped", "src_1-frames-out", "src_2-dropped")
     # The only sink's stream ends before the others, and with it the pipeline.
-    eventually(lambda: [seen.stats().get(name) for name in names] == [9, 4, 6])
+    until(lambda: [seen.stats().get(name) for name in names] == [9, 4, 6])
 
 
 def test_a_pad_requested_while_playing_begins_properly(watch: Callable[[str], Watch]) -> None:
     seen = watch(line([-1, -1], outputs=[1]))
     seen.pipeline.set_state(Gst.State.PLAYING)
-    eventually(lambda: len(seen.outgoing.get(1, [])) > 3)
+    until(lambda: len(seen.outgoing.get(1, [])) > 3)
     sink = Gst.ElementFactory.make("fakesink")
     sink.set_property("async", False)
     kinds: list[int] = []
@@ -193,13 +182,13 @@ def test_a_pad_requested_while_playing_begins_properly(watch: Callable[[str], Wa
     demux = seen.pipeline.get_by_name("d")
     pad = demux.request_pad_simple("src_0")
     pad.link(sink.get_static_pad("sink"))
-    eventually(lambda: kinds.count(0) > 3)
+    until(lambda: kinds.count(0) > 3)
     assert kinds[:3] == BEGIN_AND_END[:3]
     pad.unlink(sink.get_static_pad("sink"))
     demux.release_request_pad(pad)
     sink.set_state(Gst.State.NULL)
     dropped = seen.stats()["src_0-dropped"]
-    eventually(lambda: seen.stats()["src_0-dropped"] > dropped)
+    until(lambda: seen.stats()["src_0-dropped"] > dropped)
 
 
 def test_metadata_comes_out_equal(watch: Callable[[str], Watch]) -> None:
@@ -308,7 +297,7 @@ def test_a_failing_branch_leaves_the_others_alone(watch: Callable[[str], Watch])
     sink = seen.pipeline.get_by_name("d").get_static_pad("src_0").get_peer()
     sink.set_chain_function_full(lambda pad, parent, buffer: Gst.FlowReturn.EOS, None)
     seen.pipeline.set_state(Gst.State.PLAYING)
-    eventually(lambda: len(seen.outgoing.get(1, [])) == 50)
+    until(lambda: len(seen.outgoing.get(1, [])) == 50)
     stats = seen.stats()
     assert stats["src_0-frames-out"] == 1
     assert stats["src_0-dropped"] == 49
@@ -332,12 +321,9 @@ def test_elements_are_finalised_after_use() -> None:
     for _ in range(20):
         pipeline = Gst.parse_launch(line([2, 3], outputs=[0, 1]))
         gone.append(weakref.ref(pipeline.get_by_name("d")))
-        pipeline.set_state(Gst.State.PLAYING)
-        message = pipeline.get_bus().timed_pop_filtered(10 * Gst.SECOND, Gst.MessageType.EOS)
-        pipeline.set_state(Gst.State.NULL)
-        assert message is not None
-        del pipeline, message
-    eventually(lambda: gc.collect() >= 0 and [ref() for ref in gone] == [None] * 20)
+        play(pipeline)
+        del pipeline
+    until(lambda: gc.collect() >= 0 and [ref() for ref in gone] == [None] * 20)
     assert counters.read().live_frames == 0
 
 
@@ -358,11 +344,9 @@ def test_frames_that_the_mux_scaled_leave_with_the_size_they_have(name: str) -> 
     sink = pipeline.get_by_name("end").get_static_pad("sink")
     sink.add_probe(Gst.PadProbeType.BUFFER, note)
     pipeline.set_state(Gst.State.PLAYING)
-    message = pipeline.get_bus().timed_pop_filtered(20 * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
+    reaches_its_end(pipeline)
     caps = sink.get_current_caps()
     pipeline.set_state(Gst.State.NULL)
-    assert message is not None
-    assert message.type == Gst.MessageType.EOS, message.parse_error()
     assert sizes == [64 * 48 * 4] * 3
     wanted = "video/x-raw, width=64, height=48, pixel-aspect-ratio=1/1, framerate=5/1"
     assert caps.is_subset(Gst.Caps.from_string(wanted)), caps.to_string()

@@ -10,12 +10,13 @@ import weakref
 import gi
 import pytest
 from batch_feed import Feed, Given
-from infer_pipeline import BUFFER, MODELS, RAW, Driver, collect, launch, model, run, stats_of, watch
+from infer_pipeline import BUFFER, MODELS, RAW, Driver, collect, launch, model, run, watch
 from infer_pipeline import Run as Outcome
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+from playing import stats_of
 from sluice.contract import counters
 from sluice.elements import events, register
 from sluice.elements.infer import SluiceInfer
@@ -132,6 +133,13 @@ def test_skip_passes_the_frame_on_without_detections():
     assert "in infer" in debug
 
 
+def test_skip_passes_frames_on_also_where_the_error_cannot_be_printed():
+    done = run(line(f"{model('Unprintable')} on-error=skip", n=3))
+    assert done.error is None
+    assert [f.infer_done for f in done.frames] == [False] * 3
+    assert r"ValueError: caf\udce9\x00.jpg" in done.warnings[0][0]
+
+
 @pytest.mark.parametrize("kind", ["nan", "shape", "dtype", "scores", "class", "order", "type", "number"])
 def test_a_wrong_result_is_an_error_that_names_the_frame(kind):
     properties = f"{model('Wrong')} model-options=kind={kind}"
@@ -187,7 +195,7 @@ def test_a_slow_model_sees_every_frame_of_a_file(data, monkeypatch):
 def test_stop_and_exit_do_not_wait_for_a_call_that_hangs():
     program = f"""
 import sys, time
-sys.path.insert(0, {str(MODELS.parent)!r})
+sys.path[:0] = {[str(MODELS.parent), str(MODELS.parent.parent)]!r}
 from infer_pipeline import launch, model
 from gi.repository import Gst
 pipeline = launch({line(model("Hanging"), n=100)!r})

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from elements.batch_feed import Feed, Given, Gst, grey, make_buffer
+from playing import play, stats_of
 from sluice import elements, recording
 from sluice.contract import batching, infer_meta, user_meta
 from sluice.contract.metadata import BatchMeta, Lease
@@ -24,18 +25,8 @@ def registered():
     elements.register("sluicemetafile")
 
 
-def give(feed, held):
-    """Push the buffer that is the list's only item, and return what comes out."""
-    feed.give(held)
-    sample = feed.sink.try_pull_sample(10 * Gst.SECOND)
-    assert sample is not None, feed.error(1) or "nothing came out"
-    return sample.get_buffer()
-
-
 def stats(feed):
-    structure = feed.get("m").get_property("stats")
-    names = [structure.nth_field_name(index) for index in range(structure.n_fields())]
-    return {name: structure.get_value(name) for name in names}
+    return stats_of(feed.get("m"))
 
 
 def everything(pts=40_000_000):
@@ -161,7 +152,7 @@ def results(owner):
 def record(path, *batches):
     with Feed(f"sluicemetafile name=m record-to={path}") as feed:
         for held in batches:
-            give(feed, held)
+            feed.pass_on(held)
         return stats(feed)
 
 
@@ -172,7 +163,7 @@ def test_everything_comes_back_field_by_field(tmp_path):
     assert original[0]["objects"][0]["keypoints"]
     assert record(path, [everything()]) == {"frames": 2, "dropped": 0, "left-out": 0, "mismatched": 0}
     with Feed(f"sluicemetafile name=m replay-from={path}") as feed:
-        buffer = give(feed, [bare()])
+        buffer = feed.pass_on([bare()])
         assert stats(feed)["mismatched"] == 0
     replayed = described(buffer)
     # The mux makes these anew; they are not part of a recording.
@@ -183,14 +174,14 @@ def test_everything_comes_back_field_by_field(tmp_path):
 
 def test_recording_changes_nothing(tmp_path):
     with Feed(f"sluicemetafile record-to={tmp_path / 'run.jsonl'}") as feed:
-        assert described(give(feed, [everything()])) == described(everything())
+        assert described(feed.pass_on([everything()])) == described(everything())
 
 
 def test_a_recording_of_a_replay_is_the_same_file(tmp_path):
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     record(first, [everything()], [everything(80_000_000)])
     with Feed(f"sluicemetafile replay-from={first} record-to={second}") as feed:
-        give(feed, [bare(80_000_000)])
+        feed.pass_on([bare(80_000_000)])
     lines = first.read_text().splitlines()
     # Frames of the same number: the last recorded one counts.
     assert second.read_text().splitlines() == [lines[0], *lines[3:]]
@@ -223,7 +214,7 @@ def test_another_video_is_named(tmp_path, buffer, message):
     with pytest.raises(AssertionError, match=message):
         raise AssertionError(error)
     with Feed(f"sluicemetafile name=m on-mismatch=skip replay-from={path}") as feed:
-        assert described(give(feed, [buffer()]))[0]["objects"] == []
+        assert described(feed.pass_on([buffer()]))[0]["objects"] == []
         assert stats(feed)["mismatched"] >= 1
 
 
@@ -236,7 +227,7 @@ def test_python_objects_are_left_out_with_a_warning(tmp_path):
     held = [buffer]
     del buffer
     with Feed(f"sluicemetafile name=m record-to={tmp_path / 'run.jsonl'}") as feed:
-        give(feed, held)
+        feed.pass_on(held)
         assert stats(feed)["left-out"] == 2
         warning = feed.message(Gst.MessageType.WARNING, 0)
         assert "8300" in warning.parse_warning()[0].message
@@ -253,7 +244,7 @@ def test_a_single_stream_needs_no_mux(tmp_path):
             buffer.pts = number * 40_000_000
             held = [buffer]
             del buffer
-            (frame,) = described(give(feed, held))
+            (frame,) = described(feed.pass_on(held))
             assert (frame["frame_num"], len(frame["objects"])) == (number, 1)
         assert stats(feed)["mismatched"] == 0
 
@@ -276,10 +267,7 @@ def test_a_batch_without_metadata_is_named(tmp_path):
     ],
 )
 def test_what_fails_the_start(options, message):
-    feed = Feed(f"sluicemetafile {options}")
-    assert feed.pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE
-    assert message in feed.error()
-    feed.pipeline.set_state(Gst.State.NULL)
+    assert message in Feed(f"sluicemetafile {options}").refusal().message
 
 
 @pytest.mark.parametrize(
@@ -402,10 +390,7 @@ def test_a_source_of_any_format_chooses_one_that_can_be_batched(behind, tmp_path
     pipeline = Gst.parse_launch(
         f"videotestsrc num-buffers=2 ! sluicemetafile record-to={tmp_path / 'm.jsonl'} ! {behind} fakesink"
     )
-    pipeline.set_state(Gst.State.PLAYING)
-    message = pipeline.get_bus().timed_pop_filtered(10 * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
-    pipeline.set_state(Gst.State.NULL)
-    assert message.type == Gst.MessageType.EOS, message.parse_error()
+    play(pipeline)
 
 
 def test_the_formats_of_pads_are_those_that_can_be_batched():
@@ -420,7 +405,7 @@ def test_of_a_recording_that_was_cut_off_the_whole_frames_are_replayed(tmp_path)
     record(path, [everything()])
     path.write_bytes(path.read_bytes()[:-40])
     with Feed(f"sluicemetafile replay-from={path} on-mismatch=skip name=m") as feed:
-        got = give(feed, [bare()])
+        got = feed.pass_on([bare()])
         told = feed.message(Gst.MessageType.WARNING, 5).parse_warning()[0].message
         assert "was cut off in its last line; its 1 whole frames are replayed" in told
         assert stats(feed)["mismatched"] == 1

@@ -8,9 +8,12 @@ import sys
 import pytest
 
 from elements.batch_feed import Feed, Given, Gst
-from messages.brokers.server import TOPIC, free_port, wait_for
+from killable import free_port
+from messages.brokers.server import TOPIC
 from messages.brokers.servers import Redis
+from playing import stats_of
 from sluice import elements
+from waiting import until
 
 PERSON = [10.0, 8.0, 20.0, 30.0, 0.875]
 CHAIN = "sluicemsgconv ! sluicemsgbroker name=b"
@@ -33,8 +36,7 @@ def state(monkeypatch, tmp_path):
 
 
 def stats(feed):
-    structure = feed.get("b").get_property("stats")
-    return {structure.nth_field_name(n): structure.get_value(structure.nth_field_name(n)) for n in range(8)}
+    return stats_of(feed.get("b"))
 
 
 def frames(server):
@@ -78,7 +80,7 @@ def test_a_broker_that_comes_later_gets_everything(redis, tmp_path):
         warning = feed.message(Gst.MessageType.WARNING).parse_warning()[0].message
         assert warning.startswith(f"redis://127.0.0.1:{redis.port}/{TOPIC}: ")
         assert warning.endswith("; messages are kept and sent later, the video goes on")
-        wait_for(lambda: stats(feed)["spooled"] == 20)
+        until(lambda: stats(feed)["spooled"] == 20)
         redis.start()
         assert feed.end().type == Gst.MessageType.EOS
         assert frames(redis) == list(range(20))
@@ -112,7 +114,7 @@ def test_the_video_goes_on_before_a_broker_that_hangs(silent):
     with Feed(f"{CHAIN} location=redis://127.0.0.1:{silent}/t eos-timeout=0", live=True) as feed:
         for number in range(300):
             feed.push(Given([PERSON], number=number))
-        wait_for(lambda: stats(feed)["spooled"] == 300)
+        until(lambda: stats(feed)["spooled"] == 300)
         assert stats(feed)["acknowledged"] == 0
     assert stats(feed)["spooled"] == 300
 
@@ -122,18 +124,15 @@ def test_a_full_spool_of_a_live_source_drops_the_oldest(silent):
     with Feed(chain, live=True) as feed:
         for number in range(100):
             feed.push(Given([PERSON] * 50, number=number))
-        wait_for(lambda: stats(feed)["spooled"] + stats(feed)["dropped"] == 100)
+        until(lambda: stats(feed)["spooled"] + stats(feed)["dropped"] == 100)
         assert stats(feed)["dropped"] > 0
 
 
 def test_start_policy_fail_is_an_error_that_says_why():
     port = free_port()
-    feed = Feed(f"{CHAIN} location=redis://127.0.0.1:{port}/t start-policy=fail")
-    assert feed.pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE
-    text = feed.error()
+    text = Feed(f"{CHAIN} location=redis://127.0.0.1:{port}/t start-policy=fail").refusal().message
     assert f"redis://127.0.0.1:{port}/t cannot be reached, and start-policy is fail: " in text
     assert "refused" in text
-    feed.pipeline.set_state(Gst.State.NULL)
 
 
 def test_start_policy_fail_starts_where_the_broker_is(redis):
@@ -178,10 +177,7 @@ def test_a_stop_ends_the_wait_for_the_broker():
     ],
 )
 def test_wrong_properties_are_refused_by_name(properties, words):
-    feed = Feed(f"sluicemsgbroker {properties}")
-    assert feed.pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE
-    assert words in feed.error()
-    feed.pipeline.set_state(Gst.State.NULL)
+    assert words in Feed(f"sluicemsgbroker {properties}").refusal().message
 
 
 def test_passwords_are_not_read_back():
@@ -259,7 +255,7 @@ def test_a_broker_that_dies_while_the_element_starts_loses_nothing(redis):
         redis.stop()
         for number in range(20):
             feed.push(Given([PERSON], number=number))
-        wait_for(lambda: stats(feed)["spooled"] == 20)
+        until(lambda: stats(feed)["spooled"] == 20)
         redis.start()
         assert feed.end().type == Gst.MessageType.EOS
         assert frames(redis) == list(range(20))
@@ -268,7 +264,7 @@ def test_a_broker_that_dies_while_the_element_starts_loses_nothing(redis):
 def test_a_broker_that_dies_at_the_end_leaves_the_rest_in_the_spool(redis):
     with Feed(f"{CHAIN} location={redis.url}?ack-timeout=1&connect-timeout=1") as feed:
         feed.push(Given([PERSON], number=0))
-        wait_for(lambda: stats(feed)["acknowledged"] == 1)
+        until(lambda: stats(feed)["acknowledged"] == 1)
         redis.pause()
         for number in range(1, 20):
             feed.push(Given([PERSON], number=number))

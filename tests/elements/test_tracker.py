@@ -12,6 +12,7 @@ from elements.batch_feed import HEIGHT, NONE, WIDTH, Feed, Given, Gst, make_buff
 gi.require_version("GLib", "2.0")
 from gi.repository import GLib
 
+from playing import stats_of
 from sluice.contract import gstref
 from sluice.contract.layout import layout
 from sluice.contract.metadata import UNTRACKED, BatchMeta, Lease
@@ -22,9 +23,7 @@ PERSON = [10.0, 8.0, 20.0, 30.0, 0.875]
 
 
 def stats(feed, name="t"):
-    structure = feed.get(name).get_property("stats")
-    names = [structure.nth_field_name(index) for index in range(structure.n_fields())]
-    return {name: structure.get_value(name) for name in names}
+    return stats_of(feed.get(name))
 
 
 def ids(buffer, frame=0):
@@ -267,12 +266,9 @@ def test_an_algorithm_that_reads_pixels_leaves_the_memory_unshared():
     ],
 )
 def test_wrong_properties_are_refused_by_name(properties, words):
-    feed = Feed(f"sluicetracker {properties}")
-    assert feed.pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE
-    message = feed.message(Gst.MessageType.ERROR)
-    assert words in message.parse_error()[0].message
-    assert message.parse_error()[0].matches(Gst.LibraryError.quark(), Gst.LibraryError.SETTINGS)
-    feed.pipeline.set_state(Gst.State.NULL)
+    error = Feed(f"sluicetracker {properties}").refusal()
+    assert words in error.message
+    assert error.matches(Gst.LibraryError.quark(), Gst.LibraryError.SETTINGS)
 
 
 def test_a_buffer_without_metadata_is_an_error_that_says_what_is_missing():

@@ -10,12 +10,14 @@ from collections import Counter
 import pytest
 
 from elements.batch_feed import Feed, Given, Gst, make_buffer
+from playing import stats_of
 from sluice import elements
 from sluice.contract import gstref, user_meta
 from sluice.contract.answer_meta import ANSWER, Answer, attach_answer, read_answers
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.elements import events
 from vlm.chat_server import ChatServer, Reply
+from waiting import until
 
 SECOND = Gst.SECOND
 
@@ -65,9 +67,7 @@ def at(seconds, stream=0, rows=(), **more):
 
 
 def stats(element):
-    structure = element.get_property("stats")
-    names = [structure.nth_field_name(index) for index in range(structure.n_fields())]
-    return {name: int(structure.get_value(name)) for name in names if int(structure.get_value(name))}
+    return {name: int(count) for name, count in stats_of(element).items() if int(count)}
 
 
 def told(feed, count, seconds=40, warnings=None):
@@ -87,13 +87,6 @@ def told(feed, count, seconds=40, warnings=None):
             found[-1] |= {"reason": structure.get_string("reason"), "answer": structure.get_string("answer")}
     assert len(found) == count, found
     return found
-
-
-def until(condition, seconds=40):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.005)
 
 
 def test_frames_pass_while_the_model_thinks_and_the_answer_comes_with_a_later_one(model) -> None:
@@ -474,10 +467,7 @@ def test_stop_with_requests_in_flight() -> None:
 )
 def test_wrong_properties_are_refused_at_the_start(options, says) -> None:
     elements.register("sluicevlm")
-    line = Feed(f"sluicevlm name=v {options}")
-    assert line.pipeline.set_state(Gst.State.PLAYING) == Gst.StateChangeReturn.FAILURE
-    assert says in line.error(5)
-    line.pipeline.set_state(Gst.State.NULL)
+    assert says in Feed(f"sluicevlm name=v {options}").refusal().message
 
 
 def test_a_single_raw_stream_without_a_mux(model) -> None:

@@ -3,17 +3,17 @@
 import gc
 import logging
 import threading
-import time
 import weakref
 
 import pytest
 
-from sluice.errors import ConfigurationError, ModelError
+from sluice.errors import ConfigurationError, ModelError, text_of
 from sluice.models import slot as slots
 from sluice.models.instance import ModelDefinition
 from sluice.models.sharing import acquire, release
 from sluice.models.slot import NO_MODEL, ModelSlot
 from sluice.models.swap import Calls, SwapRequest, SwapStatus, status_of
+from waiting import until
 
 WAIT = 60  # seconds, on a machine that has much other work
 
@@ -103,13 +103,6 @@ class Ear:
         return self.reports[-1]
 
 
-def wait_for(condition) -> None:
-    end = time.monotonic() + WAIT
-    while not condition():
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.002)
-
-
 def request(name: str, *, in_place: bool = False, values=None) -> SwapRequest:
     return SwapRequest(ModelDefinition(name), name, in_place, values)
 
@@ -138,7 +131,7 @@ def infer(slot: ModelSlot, *frames: int):
 
 def lend(slot: ModelSlot, *frames: int) -> Frames:
     """Wait until the new model wants frames and lend it these."""
-    wait_for(lambda: slot.wants_sample)
+    until(lambda: slot.wants_sample)
     sample = Frames(*frames)
     slot.offer(sample)
     return sample
@@ -207,7 +200,7 @@ def test_the_new_model_is_loaded_warmed_up_and_tried_before_the_old_one_goes(sho
 def test_the_old_model_works_while_the_new_one_loads(shop, slot, ear):
     gate = shop.hold("b load")
     slot.swap(request("b"))
-    wait_for(lambda: "b load" in shop.diary)
+    until(lambda: "b load" in shop.diary)
     assert infer(slot, 1) == ["a 1"]
     assert slot.definition.model == "a"
     gate.set()
@@ -221,7 +214,7 @@ def test_calls_queued_before_the_swap_are_made_by_the_old_model(shop, slot, ear)
     queued = [slot.submit(lambda model, i=i: model.infer([i])) for i in (1, 2, 3)]
     slot.swap(request("b"))
     lend(slot, 0)
-    wait_for(lambda: slot.definition.model == "b")
+    until(lambda: slot.definition.model == "b")
     later = slot.submit(lambda model: model.infer([4]))
     assert later.result(5) == ["b 4"]
     assert ear.reports == []  # the old model is not gone yet
@@ -232,7 +225,7 @@ def test_calls_queued_before_the_swap_are_made_by_the_old_model(shop, slot, ear)
 
 def test_no_frames_no_swap_until_there_are(shop, slot, ear):
     slot.swap(request("b"))
-    wait_for(lambda: slot.wants_sample)
+    until(lambda: slot.wants_sample)
     assert slot.definition.model == "a"
     lend(slot, 5)
     assert ear.next().status == SwapStatus.SUCCESS
@@ -279,7 +272,7 @@ def test_a_model_that_fails_leaves_the_old_one_running(shop, slot, ear, step, er
     assert report.status == status
     assert not report.lost
     steps = {"infer [9]": "calling it with frames of the stream", "rehearse": "preparing it for the stream's batches"}
-    assert report.reason.startswith(f"{steps.get(step, 'loading it')} raised {type(error).__name__}")
+    assert report.reason.startswith(f"{steps.get(step, 'loading it')} failed: {text_of(error)}")
     assert "in step" in report.trace
     assert sample is None or sample.released
     assert slot.definition.model == "a"
@@ -440,7 +433,7 @@ def test_in_place_the_old_model_is_gone_before_the_new_one_is_opened(shop, slot,
     load = shop.hold("b load")
     queued = slot.submit(lambda model: model.infer([1]))
     slot.swap(request("b", in_place=True))
-    wait_for(lambda: not slot.running)
+    until(lambda: not slot.running)
     assert slot.submit(lambda model: model.infer([2])) is None
     gate.set()
     assert queued.result(5) == ["a 1"]
@@ -482,11 +475,11 @@ def test_a_stop_in_the_middle_of_a_swap_leaves_no_thread(shop, ear, step, in_pla
     slot.swap(request("b", in_place=in_place))
     if step == "b infer [0]":
         lend(slot, 0)
-    wait_for(lambda: step in shop.diary)
+    until(lambda: step in shop.diary)
     release(slot, ear, timeout=0.05)
     assert slot.swap(request("c")).reason == "the element has stopped"
     gate.set()
-    wait_for(lambda: not [t for t in threading.enumerate() if t.name in ("model a", "model b", "swap b")])
+    until(lambda: not [t for t in threading.enumerate() if t.name in ("model a", "model b", "swap b")])
     assert ear.reports == []
     assert shop.diary.count("b open") == shop.diary.count("b close") == 1
 
@@ -495,9 +488,9 @@ def test_a_stop_in_the_middle_of_a_swap_leaves_no_thread(shop, ear, step, in_pla
 def test_a_stop_while_the_new_model_waits_for_frames(shop, ear, in_place):
     slot = acquire(ModelDefinition("a"), shop.open, ear)
     slot.swap(request("b", in_place=in_place))
-    wait_for(lambda: slot.wants_sample)
+    until(lambda: slot.wants_sample)
     assert release(slot, ear)
-    wait_for(lambda: not [t for t in threading.enumerate() if t.name in ("model a", "model b", "swap b")])
+    until(lambda: not [t for t in threading.enumerate() if t.name in ("model a", "model b", "swap b")])
     assert shop.diary.count("a open") == shop.diary.count("a close")
 
 
@@ -507,7 +500,7 @@ def test_no_thread_and_no_model_is_left_after_many_swaps(shop, slot, ear):
         slot.swap(request(f"m{i}"))
         lend(slot, 0)
         assert ear.next().status == SwapStatus.SUCCESS
-    wait_for(lambda: threading.active_count() <= threads)
+    until(lambda: threading.active_count() <= threads)
     gc.collect()
     assert len([thing for thing in gc.get_objects() if type(thing) is Made and thing.shop is shop]) == 1
 

@@ -1,28 +1,45 @@
-"""What the tests of live streams share: waiting for something to be so, and quick policies."""
+"""What the tests of live streams share: models, quick policies and what they look at."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections import defaultdict
+
+import numpy as np
 
 import sluice
 from sluice.app.streams import RetryPolicy, StreamPolicy, StreamStatus
+from sluice.models.frame import Frame
+from waiting import until
 
-PATIENCE = 30.0  # seconds; the machine may be busy
 QUICK = RetryPolicy(first=0.2, most=0.5, jitter=0.1)
+
+
+class Box:
+    """One box on every frame."""
+
+    labels = ("thing",)
+
+    def infer(self, frames: list[Frame]) -> list[sluice.Detections]:
+        box = np.array([[4, 4, 20, 20]], np.float32)
+        return [sluice.Detections(box, np.array([0.9], np.float32), np.array([0], np.int32)) for _ in frames]
+
+
+class Colours:
+    """Writes down the colour of every frame's middle by the frame's stream."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, set[int]] = defaultdict(set)
+
+    def infer(self, frames: list[Frame]) -> list[None]:
+        for frame in frames:
+            middle = frame.rgb()[frame.height // 2, frame.width // 2]
+            self.seen[frame.stream].add(int(middle.argmax()))
+        return [None] * len(frames)
 
 
 def quick(**values: object) -> StreamPolicy:
     """A policy that notices and tries again soon."""
     return StreamPolicy(**({"stall_seconds": 1.5, "connect_seconds": 15, "retry": QUICK, "transport": "tcp"} | values))  # type: ignore[arg-type]
-
-
-def until(happens: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
-    """Wait until something is so, or fail."""
-    deadline = time.monotonic() + seconds
-    while not happens():
-        assert time.monotonic() < deadline, f"in {seconds:g} s it did not happen: {what}"
-        time.sleep(0.02)
 
 
 def status(pipeline: sluice.Pipeline, name: str) -> StreamStatus:

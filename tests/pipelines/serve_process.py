@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
+
+from waiting import until
 
 STARTING = 60.0
 
@@ -58,9 +58,9 @@ class ServeProcess:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         try:
-            until(lambda: self.url or self.ended, patience)
+            until(lambda: self.url or self.ended, seconds=patience)
             assert self.url, self.output
-            until(lambda: self.ended or self.status("/readyz") == 200, patience)
+            until(lambda: self.ended or self.status("/readyz") == 200, seconds=patience)
             assert not self.ended, self.output
         except BaseException:
             self._process.kill()
@@ -104,11 +104,3 @@ class ServeProcess:
             self.output += line
             if line.startswith("sluice: http"):
                 self.url = line.split()[1].rstrip("/")
-
-
-def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    """Wait for something to become true, and fail if it does not."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.1)

@@ -10,6 +10,7 @@ import pytest
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+from playing import reaches_its_end
 from sluice import elements
 from sluice.contract import bulk
 from sluice.contract.metadata import BatchMeta, Lease
@@ -192,8 +193,7 @@ def test_a_model_is_replaced_while_a_recording_is_replayed(play, tmp_path):
         f"{video} ! m.sink_0 sluicemux name=m batch-size=1 ! sluiceinfer unique-id=1 model={tmp_path / 'old.py'}:Once "
         f"! sluicemetafile record-to={recording} ! fakesink"
     )
-    message = recorded.get_bus().timed_pop_filtered(WAIT, Gst.MessageType.EOS | Gst.MessageType.ERROR)
-    assert message.type == Gst.MessageType.EOS, message.parse_error()
+    reaches_its_end(recorded)
     recorded.set_state(Gst.State.NULL)
     pipeline = play(
         f"{video} ! m.sink_0 sluicemux name=m batch-size=1 ! sluicemetafile replay-from={recording} "
@@ -211,8 +211,7 @@ def test_a_model_is_replaced_while_a_recording_is_replayed(play, tmp_path):
     pipeline.get_by_name("s").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, note)
     eventually(pipeline, lambda: len(labels) > 20)
     pipeline.get_by_name("i").set_property("model", f"{tmp_path / 'new.py'}:Once")
-    message = pipeline.get_bus().timed_pop_filtered(WAIT, Gst.MessageType.EOS | Gst.MessageType.ERROR)
-    assert message.type == Gst.MessageType.EOS, message.parse_error()
+    reaches_its_end(pipeline)
     assert len(labels) == 200
     assert {found[1] for found in labels} == {"old"}
     of_model = [found[7] for found in labels]
@@ -240,7 +239,6 @@ def test_ten_thousand_objects_go_through_everything_behind_the_model(play, tmp_p
 
     pipeline.get_by_name("i").get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, write)
     seen = Seen(pipeline.get_by_name("s").get_static_pad("sink"))
-    message = pipeline.get_bus().timed_pop_filtered(4 * WAIT, Gst.MessageType.EOS | Gst.MessageType.ERROR)
-    assert message.type == Gst.MessageType.EOS, message.parse_error()
+    reaches_its_end(pipeline)
     assert [count for _, _, count in seen.rows] == [0, 10_000], "tracks are confirmed on their second frame"
     assert len((tmp_path / "m.jsonl").read_text().splitlines()) == 2

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import sluice
-from messages.brokers.server import free_port
+from killable import free_port
 from messages.brokers.servers import Redis
 from sluice.errors import ConfigurationError
 

@@ -15,6 +15,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 import sluice
+from playing import reaches_its_end, stats_of
 from sluice.contract import infer_meta
 from sluice.contract._native import library
 from sluice.contract.metadata import UNTRACKED, BatchMeta, Lease
@@ -44,16 +45,14 @@ def run(line: str, look: Callable[[Gst.Buffer], None], limit: float = 120) -> di
 
     pipeline.get_by_name("end").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, probe)
     pipeline.set_state(Gst.State.PLAYING)
-    kinds = Gst.MessageType.EOS | Gst.MessageType.ERROR
-    message = pipeline.get_bus().timed_pop_filtered(int(limit * Gst.SECOND), kinds)
-    second = pipeline.get_by_name("second")
-    structure = second.get_property("stats") if second is not None else None
-    pipeline.set_state(Gst.State.NULL)
-    assert message is not None, f"no end within {limit} s"
-    assert message.type == Gst.MessageType.EOS, message.parse_error()
+    try:
+        reaches_its_end(pipeline, limit)
+        second = pipeline.get_by_name("second")
+        stats = {} if second is None else stats_of(second)
+    finally:
+        pipeline.set_state(Gst.State.NULL)
     assert not failures, failures[0]
-    names = ("frames", "inferred", "errors", "objects")
-    return {} if structure is None else {name: structure.get_value(name) for name in names}
+    return {name: stats[name] for name in ("frames", "inferred", "errors", "objects") if name in stats}
 
 
 def source(path: Path, pad: int) -> str:

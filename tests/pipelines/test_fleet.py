@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ import yaml
 from ray.cluster_utils import Cluster
 from typer.testing import CliRunner
 
+from killable import free_port
 from sluice.app.cli import app
 from sluice.app.fleet.connection import ask, connected, host_of, read_fleet
 from sluice.app.fleet.fence import Fence
@@ -218,12 +218,6 @@ def run(*words: str, code: int = 0) -> str:
     result = CliRunner().invoke(app, ["fleet", *words])
     assert result.exit_code == code, result.output
     return result.output
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

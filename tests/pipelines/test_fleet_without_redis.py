@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ pytest.importorskip("ray", reason="the extra `fleet` is not installed")
 from ray.cluster_utils import Cluster
 
 from sluice.app.fleet.fence import Fence
+from waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 PATIENCE = 120.0  # this machine may be busy
@@ -74,13 +74,6 @@ def messages(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for text in texts for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.2)
-
-
 def runs(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -94,13 +87,13 @@ def test_workers_go_on_without_the_head_and_a_fleet_begun_anew_is_newer(cluster:
     worker = before["workers"][0]["pid"]
     cluster.head_node.kill_gcs_server()
     count = len(messages(tmp_path))
-    until(lambda: len(messages(tmp_path)) > count + 30)
+    until(lambda: len(messages(tmp_path)) > count + 30, seconds=PATIENCE)
     assert runs(worker)
     assert runs(before["host"]["pid"])
 
     # What the docs advise: end Ray on every node, begin anew, and apply. Readers of messages see that these are newer.
     cluster.remove_node(node, allow_graceful=False)
-    until(lambda: not runs(worker))
+    until(lambda: not runs(worker), seconds=PATIENCE)
     old = messages(tmp_path)
     cluster.shutdown()
     begun_anew = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, **SMALL})

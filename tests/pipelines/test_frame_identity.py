@@ -13,6 +13,7 @@ gi.require_version("Gst", "1.0")
 from frame_ledger import Ledger
 from gi.repository import Gst
 
+from playing import play
 from sluice.elements import register
 
 MODEL = Path(__file__).with_name("hash_model.py")
@@ -38,12 +39,7 @@ def run(mux: str, infer: str, sources: list[str]) -> Ledger:
     pipeline = Gst.parse_launch(f"sluicemux name=m {mux} ! sluiceinfer name=infer {infer} ! fakesink {branches}")
     ledger = Ledger()
     ledger.watch(pipeline, len(sources))
-    pipeline.set_state(Gst.State.PLAYING)
-    kinds = Gst.MessageType.EOS | Gst.MessageType.ERROR
-    message = pipeline.get_bus().timed_pop_filtered(60 * Gst.SECOND, kinds)
-    pipeline.set_state(Gst.State.NULL)
-    assert message is not None, "no end"
-    assert message.type == Gst.MessageType.EOS, message.parse_error()
+    play(pipeline)
     return ledger
 
 

@@ -8,6 +8,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 from hash_model import __file__ as MODEL
 
+from playing import play
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.contract.structures import required_structure
 from sluice.elements import register
@@ -44,14 +45,7 @@ def test_each_frame_is_inferred_in_the_format_it_came_in_when_caps_change_every_
 
     pipeline.get_by_name("source").get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, change)
     pipeline.get_by_name("end").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, look)
-    pipeline.set_state(Gst.State.PLAYING)
-    try:
-        kinds = Gst.MessageType.EOS | Gst.MessageType.ERROR
-        ended = pipeline.get_bus().timed_pop_filtered(60 * Gst.SECOND, kinds)
-        assert ended is not None
-        assert ended.type == Gst.MessageType.EOS
-    finally:
-        pipeline.set_state(Gst.State.NULL)
+    play(pipeline)
     assert [(number, done) for number, done, _ in left] == [(number, True) for number in range(FRAMES)]
     assert [size for *_, size in left] == announced
     assert len(set(announced)) > 4
@@ -90,14 +84,7 @@ def test_what_runs_is_held_by_whoever_runs_it_not_by_chance():
     for stream in range(4):
         pad = pipeline.get_by_name(f"end{stream}").get_static_pad("sink")
         pad.add_probe(Gst.PadProbeType.BUFFER, look, stream)
-    pipeline.set_state(Gst.State.PLAYING)
-    try:
-        kinds = Gst.MessageType.EOS | Gst.MessageType.ERROR
-        ended = pipeline.get_bus().timed_pop_filtered(100 * Gst.SECOND, kinds)
-        assert ended is not None
-        assert ended.type == Gst.MessageType.EOS
-    finally:
-        pipeline.set_state(Gst.State.NULL)
+    play(pipeline)
     assert left == [25] * 4
 
 

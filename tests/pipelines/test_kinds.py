@@ -11,6 +11,7 @@ import pytest
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+from playing import play
 from sluice.contract import infer_meta
 from sluice.contract.metadata import BatchMeta, FrameMeta, Lease
 from sluice.elements import register_all
@@ -48,11 +49,7 @@ def run(data: Path, properties: str, look: Look, clip: tuple[str, int] = STREET)
         return Gst.PadProbeReturn.OK
 
     pipeline.get_by_name("end").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, probe)
-    pipeline.set_state(Gst.State.PLAYING)
-    message = pipeline.get_bus().timed_pop_filtered(60 * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
-    pipeline.set_state(Gst.State.NULL)
-    assert message is not None, "no end"
-    assert message.type == Gst.MessageType.EOS, message.parse_error()
+    play(pipeline)
     assert not failures, failures[0]
     assert frames == clip[1]
 

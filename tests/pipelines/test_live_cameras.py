@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from live import PATIENCE, happened, plays, quick, status, until
+from live import Colours, happened, plays, quick, status
 
 import sluice
 from rtsp_server import Mount, RtspServer
 from sluice.app.streams import RetryPolicy, StreamPolicy, StreamState
-from sluice.models.frame import Frame
+from waiting import PATIENCE, until
 
 H264 = "x264enc tune=zerolatency speed-preset=ultrafast key-int-max=10", "rtph264pay config-interval=-1"
 H265 = "x265enc tune=zerolatency speed-preset=ultrafast key-int-max=10", "rtph265pay config-interval=-1"
@@ -27,14 +27,6 @@ def server() -> Iterator[RtspServer]:
     """A server with one camera."""
     with RtspServer() as running:
         yield running
-
-
-@pytest.fixture
-def service() -> Iterator[sluice.Pipeline]:
-    """A service without streams, which is stopped at the end."""
-    with sluice.Pipeline([], service=True) as pipeline:
-        pipeline.start()
-        yield pipeline
 
 
 def states(pipeline: sluice.Pipeline, name: str) -> list[str]:
@@ -220,18 +212,6 @@ def test_capture_time_is_each_camera_s_own_and_says_so(tmp_path: Path) -> None:
         assert set(sources[:known]) <= {None}  # not known before the first sender report
         assert set(sources[known:]) == {"rtcp"}
         assert all(("utc" in m) == ("utc_from" in m) for m in told)
-
-
-class Colours:
-    """Writes down the colour of every frame's middle by the frame's stream."""
-
-    def __init__(self) -> None:
-        self.seen: dict[int, set[int]] = defaultdict(set)
-
-    def infer(self, frames: list[Frame]) -> list[None]:
-        for frame in frames:
-            self.seen[frame.stream].add(int(frame.rgb()[60, 80].argmax()))
-        return [None] * len(frames)
 
 
 def test_eight_cameras_of_which_two_flap() -> None:

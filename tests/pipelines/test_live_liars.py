@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from live import PATIENCE, happened, plays, quick, status, until
+from live import happened, plays, quick, status
 
 import sluice
 from rtsp_server import Mount, RtspServer
 from sluice.app.streams import RetryPolicy, StreamState
+from waiting import PATIENCE, until
 
 BESIDE = "test:ball?live=1&fps=10&size=64x48"
 NOISE = random.Random(4)
@@ -205,5 +206,5 @@ def test_files_and_threads_of_sources_that_fail_do_not_pile_up(service: sluice.P
 
         until(lambda: status(service, "liar").reconnects >= 5, "it is tried again")
         files, threads = used()
-        until(lambda: status(service, "liar").reconnects >= 40, "and again", 120)
+        until(lambda: status(service, "liar").reconnects >= 40, "and again", seconds=120)
         until(lambda: used() <= (files + 10, threads + 5), "nothing is left of the attempts")

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live import happened, plays, quick, status, until
+from live import happened, plays, quick, status
 
 import sluice
+from killable import free_port
 from sluice.app.streams import StreamState
-from stream_servers import RtmpServer, SrtServer, free_port, missing_for_rtmp, missing_for_srt
+from stream_servers import RtmpServer, SrtServer, missing_for_rtmp, missing_for_srt
+from waiting import until
 
 needs_rtmp = pytest.mark.skipif(missing_for_rtmp() is not None, reason=missing_for_rtmp() or "")
 needs_srt = pytest.mark.skipif(missing_for_srt() is not None, reason=missing_for_srt() or "")
 
 
 @pytest.fixture
-def service() -> Iterator[sluice.Pipeline]:
+def service(service: sluice.Pipeline) -> sluice.Pipeline:
     """A service with one stream that nothing happens to."""
-    with sluice.Pipeline([], service=True) as pipeline:
-        pipeline.start()
-        pipeline.add("test:ball?live=1&fps=25&size=64x48", name="steady")
-        plays(pipeline, "steady", 5)
-        yield pipeline
+    service.add("test:ball?live=1&fps=25&size=64x48", name="steady")
+    plays(service, "steady", 5)
+    return service
 
 
 def keeps_its_rate(pipeline: sluice.Pipeline, name: str, seconds: float = 2.0) -> bool:

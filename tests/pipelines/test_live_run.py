@@ -10,9 +10,9 @@ from pathlib import Path
 
 import cv2
 import pytest
-from live import until
 
 from rtsp_server import RtspServer
+from waiting import until
 
 CLIP = Path(__file__).parents[2] / "examples" / "data" / "pedestrians.mp4"
 

@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from live import happened, plays, quick, status, until
+from live import happened, plays, quick, status
 
 import sluice
 from sluice.app.streams import StreamState
+from waiting import until
 
 CLIP = Path(__file__).parents[2] / "examples" / "data" / "pedestrians.mp4"
 

@@ -16,7 +16,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from live import PATIENCE, happened, plays, quick, status, until
+from live import Box, Colours, happened, plays, quick, status
 
 import sluice
 from sluice.app.roster import UnknownStream
@@ -25,26 +25,9 @@ from sluice.app.streams import StreamPolicy, StreamState
 from sluice.app.streams.stream import Stream
 from sluice.errors import ConfigurationError
 from sluice.models.frame import Frame
+from waiting import PATIENCE, until
 
 LIVE = "test:ball?live=1&size=64x48&fps=30"
-
-
-class Box:
-    """One box on every frame."""
-
-    labels = ("thing",)
-
-    def infer(self, frames: list[Frame]) -> list[sluice.Detections]:
-        box = np.array([[4, 4, 20, 20]], np.float32)
-        return [sluice.Detections(box, np.array([0.9], np.float32), np.array([0], np.int32)) for _ in frames]
-
-
-@pytest.fixture
-def service() -> Any:
-    """A service without streams, which is stopped at the end."""
-    with sluice.Pipeline([], service=True) as pipeline:
-        pipeline.start()
-        yield pipeline
 
 
 def test_streams_come_and_go_and_numbers_are_never_given_twice(service: sluice.Pipeline) -> None:
@@ -185,18 +168,6 @@ def test_nothing_is_left_of_streams_that_were_removed(tmp_path: Path) -> None:
         until(lambda: kept() == first, f"as much is kept as before: {first}, now {kept()}")
         gc.collect()
         assert [reference() for reference in alive if reference() is not None] == []
-
-
-class Colours:
-    """Writes down the colour of every frame's middle by the frame's stream."""
-
-    def __init__(self) -> None:
-        self.seen: dict[int, set[int]] = defaultdict(set)
-
-    def infer(self, frames: list[Frame]) -> list[None]:
-        for frame in frames:
-            self.seen[frame.stream].add(int(frame.rgb()[20, 30].argmax()))
-        return [None] * len(frames)
 
 
 def test_after_twenty_restarts_every_frame_is_its_own_stream_s_and_times_go_on() -> None:

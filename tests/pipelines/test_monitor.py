@@ -20,6 +20,7 @@ from sluice.app.outputs import LiveOutputs, OutputOptions, RecordOptions
 from sluice.app.streams import StreamPolicy
 from sluice.app.top import Look, Numbers, picture, top
 from sluice.errors import SluiceError
+from waiting import until
 
 
 class Slow:
@@ -31,13 +32,6 @@ class Slow:
         time.sleep(0.02)
         box = np.array([[1, 2, 30, 40]], np.float32)
         return [sluice.Detections(xyxy=box, scores=[0.9], class_ids=[0]) for _ in frames]
-
-
-def until(condition: Any, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import gi
 import pytest
@@ -17,10 +16,12 @@ from gi.repository import Gst
 
 Gst.init(None)
 
+from playing import end_of, play
 from sluice.contract import counters
 from sluice.contract.metadata import BatchMeta
 from sluice.contract.surface import SurfaceBatch
 from sluice.elements import events, register
+from waiting import until
 
 register("sluicemux")
 
@@ -73,19 +74,11 @@ class Watch:
     def play(self) -> None:
         self.pipeline.set_state(Gst.State.PLAYING)
 
-    def end(self, seconds: float = 20) -> Gst.Message:
-        kinds = Gst.MessageType.EOS | Gst.MessageType.ERROR
-        message = self.pipeline.get_bus().timed_pop_filtered(int(seconds * Gst.SECOND), kinds)
-        assert message is not None, f"no end within {seconds} s"
-        return message
+    def end(self) -> Gst.Message:
+        return end_of(self.pipeline)
 
     def run(self) -> None:
-        self.play()
-        try:
-            message = self.end()
-            assert message.type == Gst.MessageType.EOS, message.parse_error()
-        finally:
-            self.pipeline.set_state(Gst.State.NULL)
+        play(self.pipeline)
 
 
 @pytest.fixture
@@ -104,13 +97,6 @@ def watch() -> Iterator[Callable[[str], Watch]]:
 
 def source(pad: int, frames: int, rate: int = 30, caps: str = "format=I420,width=64,height=48", more: str = "") -> str:
     return f"videotestsrc num-buffers={frames} {more} ! video/x-raw,framerate={rate}/1,{caps} ! m.sink_{pad} "
-
-
-def eventually(condition: Callable[[], Any], seconds: float = 10) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "did not come true"
-        time.sleep(0.005)
 
 
 def alive() -> tuple[int, int]:
@@ -188,7 +174,7 @@ def test_the_end_of_a_stream_is_a_message_on_the_bus(watch: Callable[[str], Watc
 def test_drop_pipeline_eos_keeps_the_end_back(watch: Callable[[str], Watch]) -> None:
     seen = watch("sluicemux name=m batch-size=1 drop-pipeline-eos=true ! fakesink " + source(0, 3))
     seen.play()
-    eventually(lambda: (events.STREAM_EOS, 0) in seen.events)
+    until(lambda: (events.STREAM_EOS, 0) in seen.events)
     assert seen.pipeline.get_bus().timed_pop_filtered(200 * MILLISECOND, Gst.MessageType.EOS) is None
 
 
@@ -214,7 +200,7 @@ def test_a_stalled_stream_does_not_hold_up_the_other(watch: Callable[[str], Watc
 
     seen.pipeline.get_by_name("i1").get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, stall)
     seen.play()
-    eventually(lambda: seen.frames()[0] > 5 and seen.frames()[1] > 5)
+    until(lambda: seen.frames()[0] > 5 and seen.frames()[1] > 5)
     stalled.set()
     time.sleep(0.2)
     begin = time.monotonic()
@@ -225,7 +211,7 @@ def test_a_stalled_stream_does_not_hold_up_the_other(watch: Callable[[str], Watc
     stalled.clear()
     assert other == 0
     assert healthy >= 0.95 * 25 * elapsed - 1
-    eventually(lambda: seen.frames()[1] > before[1] + 3)
+    until(lambda: seen.frames()[1] > before[1] + 3)
 
 
 def test_streams_of_5_to_60_fps_keep_their_rates(watch: Callable[[str], Watch]) -> None:
@@ -301,7 +287,7 @@ def test_a_hundred_pads_are_added_and_removed_while_playing(watch: Callable[[str
         "videotestsrc is-live=true ! video/x-raw,format=GRAY8,width=16,height=16,framerate=50/1 ! m.sink_0"
     )
     seen.play()
-    eventually(lambda: seen.frames()[0] > 2)
+    until(lambda: seen.frames()[0] > 2)
     begin, before = time.monotonic(), seen.frames()[0]
     worst = 0.0
     for _ in range(100):
@@ -313,7 +299,7 @@ def test_a_hundred_pads_are_added_and_removed_while_playing(watch: Callable[[str
     assert seen.frames()[0] - before >= 0.9 * 50 * elapsed - 2
     added = [pad for kind, pad in seen.events if kind == events.PAD_ADDED and pad != 0]
     deleted = [pad for kind, pad in seen.events if kind == events.PAD_DELETED]
-    eventually(lambda: len([kind for kind, _ in seen.events if kind == events.PAD_DELETED]) == len(added))
+    until(lambda: len([kind for kind, _ in seen.events if kind == events.PAD_DELETED]) == len(added))
     assert set(deleted) <= {1}
     assert seen.pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR) is None
 
@@ -324,7 +310,7 @@ def test_a_pad_is_released_while_its_source_waits_for_room(watch: Callable[[str]
     other = seen.mux.request_pad_simple("sink_1")
     seen.play()
     made, pad = add_source(seen, "sink_0")
-    eventually(lambda: seen.stats(0)["frames-in"] == 2)
+    until(lambda: seen.stats(0)["frames-in"] == 2)
     time.sleep(0.05)
     begin = time.monotonic()
     seen.mux.release_request_pad(pad)
@@ -394,7 +380,7 @@ def test_flush_clears_one_pad_only(watch: Callable[[str], Watch]) -> None:
     seen, (a, b) = fed(watch, 2, "batch-size=2 batched-push-timeout=-1")
     a.push()
     a.push()
-    eventually(lambda: seen.stats(0)["frames-in"] == 2)
+    until(lambda: seen.stats(0)["frames-in"] == 2)
     pad = seen.mux.get_static_pad("sink_0").get_peer()
     pad.push_event(Gst.Event.new_flush_start())
     pad.push_event(Gst.Event.new_flush_stop(True))
@@ -409,7 +395,7 @@ def test_flush_clears_one_pad_only(watch: Callable[[str], Watch]) -> None:
     buffer = Gst.Buffer.new_allocate(None, 256, None)
     buffer.pts = 80 * MILLISECOND
     pad.push(buffer)
-    eventually(lambda: seen.batches)
+    until(lambda: seen.batches)
     assert sorted(seen.batches[0]) == [(0, 2, 80 * MILLISECOND), (1, 0, 0)]
 
 
@@ -432,7 +418,7 @@ def test_data_after_the_end_of_a_stream_is_taken_again(watch: Callable[[str], Wa
     seen, (a, b) = fed(watch, 2, "batch-size=2 batched-push-timeout=20000")
     a.push()
     a.end()
-    eventually(lambda: (events.STREAM_EOS, 0) in seen.events)
+    until(lambda: (events.STREAM_EOS, 0) in seen.events)
     pad = seen.mux.get_static_pad("sink_0").get_peer()
     caps = pad.get_current_caps()
     pad.push_event(Gst.Event.new_stream_start("again"))
@@ -443,9 +429,9 @@ def test_data_after_the_end_of_a_stream_is_taken_again(watch: Callable[[str], Wa
     buffer = Gst.Buffer.new_allocate(None, 256, None)
     buffer.pts = 0
     assert pad.push(buffer) == Gst.FlowReturn.OK
-    eventually(lambda: len(seen.of(0)) == 2)
+    until(lambda: len(seen.of(0)) == 2)
     b.push()
-    eventually(lambda: len(seen.of(1)) == 1)
+    until(lambda: len(seen.of(1)) == 1)
 
 
 def test_mixed_sizes_and_formats_share_a_batch(watch: Callable[[str], Watch]) -> None:
@@ -489,7 +475,7 @@ def test_queries_from_downstream(watch: Callable[[str], Watch]) -> None:
     sink = seen.pipeline.get_by_name("k").get_static_pad("sink")
     assert events.ask_batch_size(sink) == 5
     assert events.ask_stream_count(sink) == 2
-    eventually(lambda: seen.batches)
+    until(lambda: seen.batches)
     query = Gst.Query.new_latency()
     assert sink.peer_query(query)
     live, least, _ = query.parse_latency()
@@ -503,7 +489,7 @@ def test_what_downstream_returns_reaches_every_source(watch: Callable[[str], Wat
     sink = seen.mux.get_static_pad("src").get_peer()
     sink.set_chain_function_full(lambda pad, parent, buffer: answer, None)
     a.push()
-    eventually(lambda: seen.mux.flow == answer)
+    until(lambda: seen.mux.flow == answer)
     for pad in (0, 1):
         buffer = Gst.Buffer.new_allocate(None, 256, None)
         assert seen.mux.get_static_pad(f"sink_{pad}").chain(buffer) == answer
@@ -514,12 +500,12 @@ def test_nothing_is_left_when_stopped_in_the_middle(watch: Callable[[str], Watch
     seen = watch("sluicemux name=m batch-size=2 ! fakesink sync=false " + source(0, -1) + source(1, -1))
     for _ in range(5):
         seen.play()
-        eventually(lambda: len(seen.batches) > 5)
+        until(lambda: len(seen.batches) > 5)
         begin = time.monotonic()
         seen.pipeline.set_state(Gst.State.NULL)
         assert time.monotonic() - begin < 2
         seen.batches.clear()
-    eventually(lambda: alive() == before)
+    until(lambda: alive() == before)
 
 
 def test_two_pipelines_start_and_stop_interleaved(watch: Callable[[str], Watch]) -> None:
@@ -527,13 +513,13 @@ def test_two_pipelines_start_and_stop_interleaved(watch: Callable[[str], Watch])
     one, other = watch(line), watch(line)
     for _ in range(50):
         one.play()
-        eventually(lambda: one.batches)
+        until(lambda: one.batches)
         other.play()
         one.batches.clear()
-        eventually(lambda: other.batches)
+        until(lambda: other.batches)
         one.pipeline.set_state(Gst.State.NULL)
         other.batches.clear()
-        eventually(lambda: other.batches)
+        until(lambda: other.batches)
         other.pipeline.set_state(Gst.State.NULL)
         one.batches.clear()
         other.batches.clear()
@@ -551,7 +537,7 @@ def test_the_mux_is_finalised_after_use() -> None:
         pipeline.set_state(Gst.State.NULL)
         assert message is not None
         del pipeline, message
-    eventually(lambda: gc.collect() >= 0 and [ref() for ref in gone] == [None] * 20)
+    until(lambda: gc.collect() >= 0 and [ref() for ref in gone] == [None] * 20)
 
 
 def test_system_memory_leaves_as_nvmm_batches_of_one_format_when_told_to(watch: Callable[[str], Watch]) -> None:

@@ -10,21 +10,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from live import Box
 
 import sluice
 from sluice.app.frame_queue import MOST_WAITING
 from sluice.errors import ConfigurationError, ModelError
 from sluice.models.frame import Frame
-
-
-class Box:
-    """One box on every frame."""
-
-    labels = ("thing",)
-
-    def infer(self, frames: list[Frame]) -> list[sluice.Detections]:
-        box = np.array([[4, 4, 20, 20]], np.float32)
-        return [sluice.Detections(box, np.array([0.9], np.float32), np.array([0], np.int32)) for _ in frames]
 
 
 def test_frames_come_in_order_per_stream_with_objects_and_pixels(data: Path) -> None:

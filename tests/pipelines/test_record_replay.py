@@ -6,6 +6,7 @@ import pytest
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+from playing import end_of, stats_of
 from sluice import elements
 
 MODEL = '''
@@ -53,12 +54,11 @@ def run(description):
 def played(description):
     pipeline = Gst.parse_launch(description)
     pipeline.set_state(Gst.State.PLAYING)
-    message = pipeline.get_bus().timed_pop_filtered(60 * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
-    stats = pipeline.get_by_name("file").get_property("stats")
-    counted = {stats.nth_field_name(index): stats.get_value(stats.nth_field_name(index)) for index in range(4)}
-    pipeline.set_state(Gst.State.NULL)
-    if message is None:
-        return "the pipeline hangs", counted
+    try:
+        message = end_of(pipeline)
+        counted = stats_of(pipeline.get_by_name("file"))
+    finally:
+        pipeline.set_state(Gst.State.NULL)
     failed = message.type == Gst.MessageType.ERROR
     return message.parse_error()[0].message if failed else None, counted
 

@@ -9,12 +9,14 @@ from typing import Any
 
 import httpx
 import pytest
-from serve_process import ServeProcess, corner_model, until
+from serve_process import ServeProcess, corner_model
 
 pytest.importorskip("selenium")
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
+
+from waiting import until
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = [
@@ -208,7 +210,7 @@ def test_a_stream_is_restarted(page: Page, service: ServeProcess) -> None:
 
 def test_the_model_is_swapped(page: Page, service: ServeProcess) -> None:
     page.find("#model-choice").send_keys("corner.py", Keys.ENTER)
-    until(lambda: "corner.py" in page.find("#model-current").text, 60)
+    until(lambda: "corner.py" in page.find("#model-current").text, seconds=60)
     until(lambda: "corner.py" in page.find("#events").text)
     assert service.get("/api/models")["current"]["name"].endswith("corner.py")
 
@@ -344,13 +346,16 @@ def test_none_and_thirty_streams(chrome: Chrome, tmp_path: Path, streams: int) -
     process = ServeProcess(tmp_path / "sluice.yaml")
     try:
         page = Page(chrome, process.url)
-        until(lambda: f"{streams} streams" in page.find("#summary").text or not streams, 60)
-        until(lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "#streams [data-state=playing]")) == streams, 90)
+        until(lambda: f"{streams} streams" in page.find("#summary").text or not streams, seconds=60)
+        until(
+            lambda: len(page.chrome.find_elements(By.CSS_SELECTOR, "#streams [data-state=playing]")) == streams,
+            seconds=90,
+        )
         if streams:  # the last is out of sight until it is scrolled to
             page.chrome.execute_script("arguments[0].scrollIntoView()", page.card("camera-29"))
-            until(lambda: page.transport("camera-29") is not None, 90)
+            until(lambda: page.transport("camera-29") is not None, seconds=90)
             seen: set[str] = set()
-            until(lambda: seen.add(page.picture("camera-29")) or len(seen) > 4, 90)
+            until(lambda: seen.add(page.picture("camera-29")) or len(seen) > 4, seconds=90)
         else:
             assert page.find("#summary").text
         wide = "return document.documentElement.scrollWidth > document.documentElement.clientWidth"

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serve_process import ServeProcess, corner_model, until
+from serve_process import ServeProcess, corner_model
 
 from sluice.app.serve.loading import load
 from sluice.errors import ConfigurationError
+from waiting import until
 
 pytestmark = pytest.mark.timeout(400)
 CONFIG = """
@@ -77,7 +78,7 @@ def test_eight_callers_at_once_leave_what_they_asked_for(config: Path) -> None:
     assert answers[201]
     streams = service.streams()
     before = {name: stream["frames_out"] for name, stream in streams.items()}
-    until(lambda: all(stream["frames_out"] > before[name] for name, stream in service.streams().items()), 60)
+    until(lambda: all(stream["frames_out"] > before[name] for name, stream in service.streams().items()), seconds=60)
     assert service.stop() == 0
     assert "Traceback" not in service.output
     kept = json.loads(config.with_name("state.json").read_text())

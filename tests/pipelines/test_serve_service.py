@@ -17,7 +17,9 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from serve_process import ServeProcess, corner_model, until
+from serve_process import ServeProcess, corner_model
+
+from waiting import until
 
 from rtsp_server import RtspServer
 
@@ -233,7 +235,7 @@ def test_fifty_clients_at_once_are_answered(service: ServeProcess) -> None:
 
     def ask() -> None:
         for path in ("/api/streams", "/api/statistics", "/api/streams/ball/snapshot.jpg", "/metrics", "/api/events"):
-            until(lambda path=path: (status := service.status(path)) != 504 and not statuses.append(status), 60)
+            until(lambda path=path: (status := service.status(path)) != 504 and not statuses.append(status), seconds=60)
 
     threads = [threading.Thread(target=ask) for _ in range(50)]
     for thread in threads:

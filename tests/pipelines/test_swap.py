@@ -17,6 +17,7 @@ from frame_ledger import Ledger
 from gi.repository import Gst
 from swap_models import Gated, OnceOnly, Rehearsing, Versioned
 
+from playing import reaches_its_end
 from sluice.contract import counters
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.elements import register
@@ -99,9 +100,7 @@ class Stream:
     def end(self) -> None:
         """End the streams, wait until the last frame has left, and check that none is lost, repeated or mixed."""
         self.pipeline.send_event(Gst.Event.new_eos())
-        message = self.message(Gst.MessageType.EOS | Gst.MessageType.ERROR)
-        assert message is not None, "no end"
-        assert message.type == Gst.MessageType.EOS, message.parse_error()
+        reaches_its_end(self.pipeline)
         assert self.ledger.faults == []
         assert self.ledger.left == self.ledger.entered
 
@@ -543,9 +542,7 @@ def test_networks_of_other_sizes_and_labels(data):
         assert updates.get(timeout=WAIT) == (0, networks[0])
         infer.set_property("model", networks[1])
         assert updates.get(timeout=WAIT) == (0, networks[1])
-        message = pipeline.get_bus().timed_pop_filtered(60 * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
-        assert message is not None
-        assert message.type == Gst.MessageType.EOS, message.parse_error()
+        reaches_its_end(pipeline)
     finally:
         pipeline.set_state(Gst.State.NULL)
     assert [number for number, _, _ in found] == list(range(89))

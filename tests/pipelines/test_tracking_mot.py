@@ -9,6 +9,7 @@ import pytest
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+from playing import play
 from sluice import elements
 from sluice.contract import bulk
 from sluice.contract.metadata import UNTRACKED, BatchMeta, Lease
@@ -99,11 +100,7 @@ def run(tmp_path, names, frames, tracker, tail="fakesink", clip=None):
         return Gst.PadProbeReturn.OK
 
     pipeline.get_by_name("t").get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, collect)
-    pipeline.set_state(Gst.State.PLAYING)
-    message = pipeline.get_bus().timed_pop_filtered(60 * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
-    pipeline.set_state(Gst.State.NULL)
-    assert message is not None
-    assert message.type == Gst.MessageType.EOS, message.parse_error()
+    play(pipeline)
     return found
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
+from playing import reaches_its_end
 from sluice.app.outputs import LiveOutputs, OutputOptions
 from sluice.app.sources import parse_sources
 
@@ -65,25 +64,13 @@ class Stream:
 
     def wait_for_end(self, seconds: float = 20) -> None:
         """Wait until the pipeline itself is through."""
-        kinds = Gst.MessageType.EOS | Gst.MessageType.ERROR
-        message = self.pipeline.get_bus().timed_pop_filtered(int(seconds * Gst.SECOND), kinds)
-        assert message is not None, "the pipeline did not end"
-        assert message.type == Gst.MessageType.EOS, message.parse_error()
+        reaches_its_end(self.pipeline)
 
     def stats(self) -> dict[str, int]:
         return self.outputs.stats()[self.name]
 
     def happened(self, kind: str) -> list[str]:
         return [text for found, _, text, _ in list(self.events) if found == kind]
-
-
-def until(condition: Callable[[], Any], seconds: float = 15, what: str = "it") -> Any:
-    """Wait until something is true and return it."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what} did not come to be"
-        time.sleep(0.02)
-    return found
 
 
 def count_frames(path: Path) -> int:

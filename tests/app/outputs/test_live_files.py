@@ -11,13 +11,14 @@ from pathlib import Path
 
 import gi
 import pytest
-from live_stream import Stream, count_frames, files, until
+from live_stream import Stream, count_frames, files
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app.outputs import ClipOptions, HlsOptions, OutputOptions, RecordOptions
 from sluice.errors import ConfigurationError
+from waiting import until
 
 
 @pytest.mark.parametrize("container", ["mp4", "mkv"])
@@ -63,7 +64,7 @@ KILLED = """
 import sys
 import time
 from pathlib import Path
-sys.path.insert(0, {folder!r})
+sys.path[:0] = {folders!r}
 from live_stream import Stream
 from sluice.app.outputs import OutputOptions, RecordOptions
 record = RecordOptions(Path(sys.argv[1]), container=sys.argv[2], segment_seconds=2)
@@ -77,14 +78,14 @@ with Stream(OutputOptions(record=record)) as stream:
 
 @pytest.mark.parametrize("container", ["mp4", "mkv"])
 def test_a_killed_process_leaves_files_that_play(tmp_path: Path, container: str) -> None:
-    code = KILLED.format(folder=str(Path(__file__).parent))
+    code = KILLED.format(folders=[str(Path(__file__).parent), str(Path(__file__).parents[2])])
     process = subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path), container], stdout=subprocess.PIPE, text=True
     )
     try:
         # The third segment is more than a second long.
-        until(lambda: len(files(tmp_path, container)) >= 3, 40, "a third segment")
-        until(lambda: files(tmp_path, container)[2].stat().st_size > 7000, 20, "its content")
+        until(lambda: len(files(tmp_path, container)) >= 3, "a third segment", seconds=40)
+        until(lambda: files(tmp_path, container)[2].stat().st_size > 7000, "its content", seconds=20)
     finally:
         process.send_signal(signal.SIGKILL)
         printed, _ = process.communicate()
@@ -117,14 +118,14 @@ def test_a_full_disk_is_an_event_and_other_streams_go_on(tmp_path: Path) -> None
         full = Stream(OutputOptions(record=RecordOptions(small)), size=(640, 480))
         fine = Stream(OutputOptions(record=RecordOptions(large)), name="cam 2")
         with full, fine:
-            until(lambda: full.happened("record-failed"), 30, "the event")
+            until(lambda: full.happened("record-failed"), "the event", seconds=30)
             assert "space" in full.happened("record-failed")[0].lower()
             before = full.stats()["frames"], fine.stats()["record-frames"]
             until(lambda: full.stats()["frames"] > before[0] + 25, what="frames of the stream itself")
             until(lambda: fine.stats()["record-frames"] > before[1] + 25, what="frames of the other recording")
             for path in files(small, "mp4"):
                 path.unlink()
-            until(lambda: files(small, "mp4"), 40, "a recording once there is room")
+            until(lambda: files(small, "mp4"), "a recording once there is room", seconds=40)
         assert full.branch.stats()["record-failures"] >= 1
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from live_stream import count_frames, decode, files, until
+from live_stream import count_frames, decode, files
 
 import sluice
 from sluice.app.outputs import ClipOptions, HlsOptions, LiveBranch, LiveOutputs, OutputOptions, RecordOptions
 from sluice.app.outputs.relay import Relay, Target
 from sluice.app.outputs.stage import Stage
+from waiting import until
 
 LINES = """
 [property]

@@ -1,5 +1,6 @@
 """Options of the live outputs: what is wrong is named with what would be right."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,20 @@ def test_a_clock_that_was_set_back_does_not_cost_the_newest_file(tmp_path: Path)
         path.write_bytes(b"x")
     written = paths[1:]  # in this order, the clock having been set back behind the first
     assert prune(tmp_path, ".mp4", 2, None, None, written) == paths[:2]
+
+
+def test_a_file_that_is_begun_meanwhile_is_not_taken_for_an_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = [tmp_path / f"a_{number}.mp4" for number in range(4)]
+    for path in written:
+        path.write_bytes(b"x")
+    begun, glob = tmp_path / "a_9.mp4", Path.glob
+
+    def glob_when_one_is_begun(folder: Path, pattern: str) -> Iterator[Path]:
+        written.append(begun)
+        begun.write_bytes(b"")
+        return glob(folder, pattern)
+
+    monkeypatch.setattr(Path, "glob", glob_when_one_is_begun)
+    assert prune(tmp_path, ".mp4", 3, None, None, written) == written[:2]

@@ -8,7 +8,7 @@ from typing import Any
 
 import gi
 import pytest
-from live_stream import Stream, decode, until
+from live_stream import Stream, decode
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
@@ -17,6 +17,7 @@ from sluice.app.outputs import OutputOptions, PictureOptions, RecordOptions, Rts
 from sluice.app.outputs.rtsp import server_library
 from sluice.contract.structures import required_structure
 from sluice.errors import ConfigurationError
+from waiting import until
 
 
 def _has_rtsp() -> bool:
@@ -280,7 +281,7 @@ def test_a_browser_sees_the_stream() -> None:
         assert "a=candidate" in answer
         assert "a=sendonly" in answer
         browser.accept(answer)
-        until(lambda: browser.frames > 40, 30, "pictures at the browser")
+        until(lambda: browser.frames > 40, "pictures at the browser", seconds=30)
         assert stream.outputs.webrtc_state(session) == "connected"
         assert stream.stats()["webrtc-viewers"] == 1
         stream.outputs.webrtc_close(session)
@@ -295,9 +296,9 @@ def test_a_browser_that_is_gone_is_let_go() -> None:
         browser = Browser()
         session, answer = stream.outputs.webrtc_answer("cam 1", browser.offer())
         browser.accept(answer)
-        until(lambda: browser.frames > 5, 30)
+        until(lambda: browser.frames > 5)
         browser.stop()
-        until(lambda: stream.outputs.webrtc_state(session) == "closed", 40, "the end of the connection")
+        until(lambda: stream.outputs.webrtc_state(session) == "closed", "the end of the connection", seconds=40)
         assert stream.stats()["webrtc-viewers"] == 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,11 +43,3 @@ class Site:
 
 
 StartSite = Callable[..., Site]
-
-
-def until(condition: Callable[[], object], seconds: float = 10) -> None:
-    """Wait for something to become true, and fail if it does not."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)

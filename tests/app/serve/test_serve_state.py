@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from serve_site import StartSite, until
+from serve_site import StartSite
 
 from sluice.app.serve.schema import Thresholds
 from sluice.app.serve.state import State, StateFile
 from sluice.app.streams import StreamPolicy
 from sluice.errors import ConfigurationError
+from waiting import until
 
 STREAMS = "streams: [{name: a, source: 'test:ball'}, {name: b, source: 'test:snow'}]"
 

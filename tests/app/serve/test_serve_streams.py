@@ -8,9 +8,10 @@ import time
 
 import httpx
 import pytest
-from serve_site import Site, StartSite, until
+from serve_site import Site, StartSite
 
 from sluice.app.serve.answers import Answers
+from waiting import until
 
 
 def test_streams_are_listed_added_changed_restarted_and_removed(site: Site) -> None:

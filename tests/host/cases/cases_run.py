@@ -15,6 +15,7 @@ from stand_ins import NvmmDecoder
 from test_run_outputs import count_frames
 
 import sluice
+from playing import reaches_its_end
 from sluice.app import frame_memory
 from sluice.app.frame_memory import FrameMemory, why_on_host
 from sluice.app.options import Options
@@ -38,8 +39,7 @@ def clips(tmp_path_factory):
             f"! jpegenc ! matroskamux ! filesink location={path}"
         )
         pipeline.set_state(Gst.State.PLAYING)
-        message = pipeline.get_bus().timed_pop_filtered(20 * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
-        assert message.type == Gst.MessageType.EOS
+        reaches_its_end(pipeline)
         pipeline.set_state(Gst.State.NULL)
     return [str(path) for path in paths]
 

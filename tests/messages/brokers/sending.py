@@ -6,7 +6,7 @@ import sys
 import threading
 
 from messages.brokers import sender
-from messages.brokers.server import wait_for
+from waiting import until
 
 RATE = 200  # messages a second
 
@@ -22,7 +22,7 @@ class Sender:
         self.reader.start()
 
     def wait_given(self, count):
-        wait_for(lambda: len(self.lines) >= count, 60, f"the sending of {count} messages")
+        until(lambda: len(self.lines) >= count, f"the sending of {count} messages", seconds=60)
 
     def kill(self):
         """kill -9; return the numbers of the message that is given next, and of the one that is on disk next."""

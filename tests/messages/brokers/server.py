@@ -7,26 +7,14 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
+from killable import free_port
+from waiting import until
+
 TOPIC = "detections"
-_START = 40  # seconds
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_for(condition, seconds=10.0, what="the condition"):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come true within {seconds} s"
-        time.sleep(0.02)
 
 
 def answers(port: int) -> bool:
@@ -68,7 +56,7 @@ class Server:
             self.process = subprocess.Popen(
                 self.command(), stdout=log, stderr=log, env=self.environment(), cwd=self.folder, start_new_session=True
             )
-        wait_for(self.ready, _START, f"the start of {self.program}")
+        until(self.ready, f"the start of {self.program}")
 
     def ready(self) -> bool:
         assert self.process.poll() is None, (self.folder / "log").read_text()[-2000:]

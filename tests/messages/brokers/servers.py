@@ -12,7 +12,9 @@ import threading
 import time
 from pathlib import Path
 
-from messages.brokers.server import TOPIC, Server, answers, free_port, wait_for
+from killable import free_port
+from messages.brokers.server import TOPIC, Server, answers
+from waiting import until
 
 
 class Redis(Server):
@@ -230,7 +232,7 @@ class Kafka(Server):
             self.port = int(self.process.stdout.readline())
         else:
             self._tell("up")
-        wait_for(lambda: answers(self.port), what="the start of the mock cluster")
+        until(lambda: answers(self.port), what="the start of the mock cluster")
 
     def stop(self):
         if self.process is not None:

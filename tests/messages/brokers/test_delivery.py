@@ -9,11 +9,11 @@ from contextlib import closing
 
 import pytest
 
-from messages.brokers.server import wait_for
 from sluice.messages import Overflow
 from sluice.messages.brokers import Delivery, TransportError
 from sluice.messages.brokers.transport import ConnectionLostError
 from sluice.messages.spool import Spool
+from waiting import until
 
 
 class Fake:
@@ -137,6 +137,26 @@ def test_a_refused_message_is_told_counted_and_does_not_hold_up_the_rest(deliver
     assert (delivery.counters.acknowledged, delivery.counters.failed) == (2, 1)
 
 
+def test_flush_waits_until_the_answers_are_counted_and_told(deliver, monkeypatch):
+    removed, remove = threading.Event(), Spool.remove
+
+    def remove_and_dawdle(spool, number):
+        found = remove(spool, number)
+        removed.set()
+        time.sleep(0.3)
+        return found
+
+    monkeypatch.setattr(Spool, "remove", remove_and_dawdle)
+    fake = Fake()
+    fake.script = [lambda batch: [None, "too large", None]]
+    delivery = deliver(fake)
+    delivery.write(some(1, 2, 3))
+    assert removed.wait(10)
+    delivery.flush()
+    assert len(delivery.problems) == 1
+    assert (delivery.counters.acknowledged, delivery.counters.failed) == (2, 1)
+
+
 def test_a_refused_message_is_kept_beside_the_spool(deliver, tmp_path):
     fake = Fake()
     fake.script = [lambda batch: [None, "hunter2 is too large", None]]
@@ -234,7 +254,7 @@ def test_a_broker_that_is_away_is_told_once_without_secrets_and_then_gets_everyt
     fake = Fake(away=True)
     delivery = deliver(fake, tmp_path / "s.db", scrub=lambda text: text.replace("hunter2", "***"))
     delivery.write(some(1, 2, 3))
-    wait_for(lambda: fake.connects >= 3)
+    until(lambda: fake.connects >= 3)
     assert delivery.problems == ["nobody listens, said ***"]
     assert delivery.counters.spooled == 3
     fake.away = False
@@ -242,7 +262,7 @@ def test_a_broker_that_is_away_is_told_once_without_secrets_and_then_gets_everyt
     assert fake.payloads == some(1, 2, 3)
     fake.away = True
     delivery.write(some(4))
-    wait_for(lambda: len(delivery.problems) == 2)
+    until(lambda: len(delivery.problems) == 2)
     assert delivery.problems[1] == "gone"
 
 
@@ -257,7 +277,7 @@ def test_attempts_become_rarer(deliver):
 
     fake.connect = noted
     deliver(fake)
-    wait_for(lambda: len(moments) == 4)
+    until(lambda: len(moments) == 4)
     gaps = [after - before for before, after in itertools.pairwise(moments)]
     # Doubled, times a random factor of a half to one.
     assert [low <= gap for low, gap in zip((0.25, 0.5, 1.0), gaps, strict=True)] == [True] * 3
@@ -333,7 +353,7 @@ def test_what_is_under_way_is_not_dropped(deliver):
     fake.gate.clear()
     delivery = deliver(fake, capacity=3 * 1100, overflow=Overflow.DROP_OLDEST)
     delivery.write([b"0" + BIG])
-    wait_for(lambda: delivery.counters.sent == 1)
+    until(lambda: delivery.counters.sent == 1)
     delivery.write([b"%d" % n + BIG for n in range(1, 6)])
     fake.gate.set()
     delivery.flush()
@@ -356,7 +376,7 @@ def test_a_stop_waits_a_second_at_most_for_room(deliver):
     delivery = deliver(Fake(away=True), capacity=1100)
     giver = threading.Thread(target=delivery.write, args=([BIG, BIG],))
     giver.start()
-    wait_for(lambda: delivery.counters.spooled == 1)
+    until(lambda: delivery.counters.spooled == 1)
     start = time.monotonic()
     delivery.hurry()
     giver.join(10)
@@ -383,7 +403,7 @@ def test_a_hanging_client_does_not_hold_up_the_stop(deliver, tmp_path):
     fake.gate.clear()
     delivery = deliver(fake, tmp_path / "s.db")
     delivery.write(some(1))
-    wait_for(lambda: delivery.counters.sent == 1)
+    until(lambda: delivery.counters.sent == 1)
     start = time.monotonic()
     delivery.close()
     assert time.monotonic() - start < 2
@@ -415,7 +435,7 @@ def test_the_id_inside_the_payload(deliver, payload, expected):
 def test_idle_is_called_while_nothing_is_sent(deliver):
     fake = Fake()
     deliver(fake)
-    wait_for(lambda: fake.idles >= 2)
+    until(lambda: fake.idles >= 2)
 
 
 def test_a_spool_that_cannot_be_read_any_more_is_named(deliver, tmp_path, monkeypatch):
@@ -424,7 +444,7 @@ def test_a_spool_that_cannot_be_read_any_more_is_named(deliver, tmp_path, monkey
 
     monkeypatch.setattr(Spool, "first", fail)
     delivery = deliver(Fake(), tmp_path / "s.db")
-    wait_for(lambda: delivery.problems)
+    until(lambda: delivery.problems)
     assert delivery.problems[0].startswith(f"the spool '{tmp_path / 's.db'}' cannot be read: database disk image is")
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from messages.brokers import sender
 from messages.brokers.sending import RATE, Sender, firsts, numbers
-from messages.brokers.server import TOPIC, wait_for
+from messages.brokers.server import TOPIC
 from sluice.messages import Overflow, Writer
 from sluice.messages.brokers import from_url, open_delivery
+from waiting import until
 
 OUTAGE = 4.0  # seconds
 _IN_MEMORY = RATE  # messages that may wait for the disk when the process is killed: a second's, on a busy machine
@@ -68,7 +69,7 @@ def test_messages_arrive_once_in_order_and_unchanged_and_the_loss_of_an_idle_con
     payloads = [sender.payload(number) for number in range(500)]
     payloads += [json.dumps({"stream": 0, "n": 500, "text": "ü" * 50_000}).encode()]
     delivery, writer, problems = deliver(server.url, payloads)
-    wait_for(lambda: delivery.counters.acknowledged == 501, what="the acknowledgement of all messages")
+    until(lambda: delivery.counters.acknowledged == 501, what="the acknowledgement of all messages")
     assert problems == []
     counters = delivery.counters
     assert (counters.sent, counters.acknowledged, counters.spooled, counters.reconnects) == (501, 501, 0, 0)
@@ -95,11 +96,11 @@ def test_messages_arrive_once_in_order_and_unchanged_and_the_loss_of_an_idle_con
 
 def test_a_server_that_hangs_is_given_up_and_tried_again(redis_server):
     delivery, writer, problems = deliver(f"{redis_server.url}?ack-timeout=1&connect-timeout=1", [sender.payload(0)])
-    wait_for(lambda: delivery.counters.acknowledged == 1, what="the acknowledgement")
+    until(lambda: delivery.counters.acknowledged == 1, what="the acknowledgement")
     redis_server.pause()
     for number in range(1, 200):
         writer.put(sender.payload(number))
-    wait_for(lambda: problems, what="the word that the server is away")
+    until(lambda: problems, what="the word that the server is away")
     assert "imeout" in problems[0] or "imed out" in problems[0]
     redis_server.go_on()
     assert writer.close(30)
@@ -110,7 +111,7 @@ def test_a_server_that_hangs_is_given_up_and_tried_again(redis_server):
 def test_what_no_queue_receives_is_kept_until_one_does(rabbit):
     url = rabbit.url.replace(TOPIC, "nobody")
     delivery, writer, problems = deliver(url, [b"0", b"1", b"2"])
-    wait_for(lambda: problems, what="the word that nobody receives")
+    until(lambda: problems, what="the word that nobody receives")
     assert problems[0].startswith("no queue is bound to exchange 'amq.topic' for routing key 'nobody'; bind one, or")
     assert delivery.counters.spooled == 3
     with rabbit.connection() as connection:
@@ -161,7 +162,7 @@ def test_a_webhook_gets_login_type_and_id_in_headers(webhook, monkeypatch):
 
 def test_two_processes_do_not_share_a_spool(redis_server, tmp_path):
     spool = tmp_path / "spool.db"
-    first = Sender(redis_server.url, spool, 0, 1000)
+    first = Sender(redis_server.url, spool, 0, 100_000)  # runs until it is killed
     first.wait_given(1)
     second = Sender(redis_server.url, spool, 0, 1)
     status, error = second.wait()

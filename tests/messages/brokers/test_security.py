@@ -6,10 +6,11 @@ import subprocess
 
 import pytest
 
-from messages.brokers.server import answers, wait_for
+from messages.brokers.server import answers
 from messages.brokers.servers import Mosquitto, Nats, Rabbit, Redis, Webhook
 from sluice.errors import ConfigurationError
 from sluice.messages.brokers import from_url, open_delivery
+from waiting import until
 
 SECRET = "hunter2"
 
@@ -70,7 +71,7 @@ def outcome(url, monkeypatch, password=SECRET, config=""):
     delivery = open_delivery(endpoint, spool="none", on_away=problems.append, on_refused=problems.append)
     try:
         delivery.write([b"x"])
-        wait_for(lambda: problems or delivery.counters.acknowledged, 20)
+        until(lambda: problems or delivery.counters.acknowledged, seconds=20)
         return delivery.counters.acknowledged, problems
     finally:
         delivery.close()

@@ -1,0 +1,42 @@
+"""Playing a pipeline to its end, and reading an element's counters; for tests that make their pipelines themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst
+
+from sluice.contract.structures import fields_of
+from waiting import PATIENCE
+
+_ENDS = Gst.MessageType.EOS | Gst.MessageType.ERROR
+
+
+def end_of(pipeline: Gst.Pipeline, seconds: float = PATIENCE) -> Gst.Message:
+    """Wait for a pipeline's EOS or first error; fail where neither comes."""
+    message = pipeline.get_bus().timed_pop_filtered(int(seconds * Gst.SECOND), _ENDS)
+    assert message is not None, f"neither EOS nor an error within {seconds:g} s"
+    return message
+
+
+def reaches_its_end(pipeline: Gst.Pipeline, seconds: float = PATIENCE) -> None:
+    """Wait for a pipeline's EOS; fail on an error, or where it does not come."""
+    message = end_of(pipeline, seconds)
+    assert message.type == Gst.MessageType.EOS, message.parse_error()
+
+
+def play(pipeline: Gst.Pipeline, seconds: float = PATIENCE) -> None:
+    """Play a pipeline until its EOS, and stop it; fail on an error, or where the end does not come."""
+    assert pipeline.set_state(Gst.State.PLAYING) != Gst.StateChangeReturn.FAILURE, end_of(pipeline, 0).parse_error()
+    try:
+        reaches_its_end(pipeline, seconds)
+    finally:
+        pipeline.set_state(Gst.State.NULL)
+
+
+def stats_of(element: Gst.Element) -> dict[str, Any]:
+    """An element's ``stats`` by name."""
+    return fields_of(element.get_property("stats"))
