@@ -19,9 +19,8 @@ import httpx
 import pytest
 from serve_process import ServeProcess, corner_model
 
-from waiting import until
-
 from rtsp_server import RtspServer
+from waiting import until
 
 pytestmark = pytest.mark.timeout(240)
 CLIP = Path(__file__).parents[2] / "examples" / "data" / "pedestrians.mp4"
