@@ -176,6 +176,36 @@ def metadata_names(info: NetworkInfo) -> tuple[str, ...]:
     return tuple(str(name) for name in names) if isinstance(names, (list, tuple)) else ()
 
 
+def not_of_boxes(info: NetworkInfo) -> Recognition | None:
+    """The verdict on a network that says it is for another task than boxes, with or without masks; else None."""
+    task = info.metadata.get("task", "detect")
+    if task in ("detect", "segment"):
+        return None
+    return no(f"the metadata's task is {task!r}; this decoder reads detect and segment")
+
+
+def not_one_output_of(task: str, info: NetworkInfo) -> Recognition | None:
+    """The verdict on a network with several outputs, or that says it is for another task; else None."""
+    told = info.metadata.get("task")
+    if len(info.outputs) == 1 and told in (None, task):
+        return None
+    return no(f"needs one output of task {task}; the network has {shapes_text(info)} of task {told or 'unknown'}")
+
+
+def if_told_the_task(info: NetworkInfo, why: str, untold: str, classes: int) -> Recognition:
+    """The verdict on a head whose shape may be another's too: it is certain where the metadata name the task.
+
+    Args:
+        info: the network.
+        why: what speaks for the head.
+        untold: what no metadata says otherwise.
+        classes: how many it tells apart.
+    """
+    if "task" in info.metadata:
+        return Recognition(True, why, classes)
+    return perhaps(f"{why}; but no metadata says that {untold}", classes)
+
+
 def cells(width: int, height: int, strides: Sequence[int], *, ceil: bool = False) -> int:
     """Number of grid cells of all strides together; `ceil` counts the cells that reach over the edge too."""
     up = [stride - 1 if ceil else 0 for stride in strides]

@@ -14,10 +14,12 @@ from sluice.models.decoders.base import (
     Float,
     Raw,
     Recognition,
+    if_told_the_task,
     integral,
     metadata_names,
     no,
-    perhaps,
+    not_of_boxes,
+    not_one_output_of,
     shapes_text,
     within,
 )
@@ -82,9 +84,8 @@ class EndToEndDecoder(RowsFamily):
         columns = _rows(info)
         if isinstance(columns, Recognition):
             return columns
-        task = info.metadata.get("task", "detect")
-        if task not in ("detect", "segment"):
-            return no(f"the metadata's task is {task!r}; this decoder reads detect and segment")
+        if (other := not_of_boxes(info)) is not None:
+            return other
         prototypes = len(info.outputs) == 2 and len(info.outputs[1].shape) == 4
         extra = (info.outputs[1].shape[1] or 0) if prototypes else 0
         if columns != 6 + extra or len(info.outputs) != 1 + prototypes:
@@ -123,16 +124,13 @@ class EndToEndPoseDecoder(RowsFamily):
         columns = _rows(info)
         if isinstance(columns, Recognition):
             return columns
-        task = info.metadata.get("task")
-        if len(info.outputs) != 1 or task not in (None, "pose"):
-            return no(f"needs one output of task pose; the network has {shapes_text(info)} of task {task or 'unknown'}")
+        if (other := not_one_output_of("pose", info)) is not None:
+            return other
         count, values = keypoint_shape(info, columns - 6)
         if count < 1 or 6 + count * values != columns:
             return no(f"{columns} columns are not box, score, class + {count} key points x {values} values")
         why = f"output {shapes_text(info)}: {columns} = corners + score + class + {count} key points x {values} values"
-        if task is None:
-            return perhaps(f"{why}; but no metadata says that these are key points", len(metadata_names(info)))
-        return Recognition(True, why, len(metadata_names(info)))
+        return if_told_the_task(info, why, "these are key points", len(metadata_names(info)))
 
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
@@ -155,13 +153,12 @@ class EndToEndObbDecoder(RowsFamily):
         columns = _rows(info)
         if isinstance(columns, Recognition):
             return columns
-        task = info.metadata.get("task")
-        if len(info.outputs) != 1 or columns != 7 or task not in (None, "obb"):
-            return no(f"needs [batch, boxes, 7] of task obb; has {shapes_text(info)} of task {task or 'unknown'}")
+        if (other := not_one_output_of("obb", info)) is not None:
+            return other
+        if columns != 7:
+            return no(f"needs [batch, boxes, 7] of task obb; has {shapes_text(info)}")
         why = f"output {shapes_text(info)}: 7 = centre + size + score + class + angle"
-        if task is None:
-            return perhaps(f"{why}; but no metadata says that the last is an angle", len(metadata_names(info)))
-        return Recognition(True, why, len(metadata_names(info)))
+        return if_told_the_task(info, why, "the last is an angle", len(metadata_names(info)))
 
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""

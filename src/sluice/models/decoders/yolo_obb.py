@@ -14,10 +14,10 @@ from sluice.models.decoders.base import (
     Float,
     Raw,
     Recognition,
+    if_told_the_task,
     metadata_names,
     no,
-    perhaps,
-    shapes_text,
+    not_one_output_of,
     within,
 )
 from sluice.models.decoders.yolov8 import DenseFamily, dense_output
@@ -61,17 +61,14 @@ class YoloObbDecoder(DenseFamily):
         if isinstance(dense, Recognition):
             return dense
         channels = dense.channels
-        task = info.metadata.get("task")
-        if len(info.outputs) != 1 or task not in (None, "obb"):
-            return no(f"needs one output of task obb; the network has {shapes_text(info)} of task {task or 'unknown'}")
+        if (other := not_one_output_of("obb", info)) is not None:
+            return other
         names = metadata_names(info)
         classes = channels - 5
         if classes < 1 or (names and len(names) != classes):
             return no(f"{channels} channels are not 4 box + {len(names) or 'at least 1'} classes + angle")
         why = f"{dense.why}, {channels} = 4 box + {classes} classes + angle"
-        if task is None:
-            return perhaps(f"{why}; but no metadata says that the last channel is an angle", classes)
-        return Recognition(True, why, classes)
+        return if_told_the_task(info, why, "the last channel is an angle", classes)
 
     @classmethod
     def confirm(

@@ -13,11 +13,11 @@ from sluice.models.decoders.base import (
     Float,
     Raw,
     Recognition,
+    if_told_the_task,
     metadata_names,
     metadata_value,
     no,
-    perhaps,
-    shapes_text,
+    not_one_output_of,
     within,
 )
 from sluice.models.decoders.yolov8 import Dense, DenseFamily, dense_output
@@ -62,17 +62,14 @@ class YoloPoseDecoder(DenseFamily):
         if isinstance(dense, Recognition):
             return dense
         channels = dense.channels
-        task = info.metadata.get("task")
-        if len(info.outputs) != 1 or task not in (None, "pose"):
-            return no(f"needs one output of task pose; the network has {shapes_text(info)} of task {task or 'unknown'}")
+        if (other := not_one_output_of("pose", info)) is not None:
+            return other
         classes = len(metadata_names(info)) or 1
         count, values = keypoint_shape(info, channels - 4 - classes)
         if count < 1 or 4 + classes + count * values != channels:
             return no(f"{channels} channels are not 4 box + {classes} classes + {count} key points x {values} values")
         why = f"{dense.why}, {channels} = 4 box + {classes} classes + {count} key points x {values} values"
-        if task is None:
-            return perhaps(f"{why}; but no metadata says that these are key points", classes)
-        return Recognition(True, why, classes)
+        return if_told_the_task(info, why, "these are key points", classes)
 
     @classmethod
     def confirm(

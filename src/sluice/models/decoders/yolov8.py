@@ -19,6 +19,7 @@ from sluice.models.decoders.base import (
     grid,
     metadata_names,
     no,
+    not_of_boxes,
     perhaps,
     shapes_text,
     sigmoid,
@@ -133,9 +134,8 @@ class Yolov8Decoder(DenseFamily):
         if isinstance(dense, Recognition):
             return dense
         channels = dense.channels
-        task = info.metadata.get("task", "detect")
-        if task not in ("detect", "segment"):
-            return no(f"the metadata's task is {task!r}; this decoder reads detect and segment")
+        if (other := not_of_boxes(info)) is not None:
+            return other
         extra, prototypes = 0, ""
         if len(info.outputs) == 2 and len(info.outputs[1].shape) == 4 and info.outputs[1].shape[1]:
             extra = info.outputs[1].shape[1]

@@ -18,6 +18,7 @@ from sluice.models.decoders.base import (
     integral,
     metadata_names,
     no,
+    not_of_boxes,
     perhaps,
     shapes_text,
     strides_of,
@@ -35,9 +36,8 @@ def _rows(info: NetworkInfo, anchors: int, extra: int = 0) -> Recognition | int:
     shape = info.outputs[0].shape if info.outputs else ()
     if len(shape) != 3 or shape[2] is None or shape[2] < 6 + extra or shape[1] not in (anchors, None):
         return no(f"needs an output [batch, {anchors}, 5 + classes], the network has {shapes_text(info)}")
-    task = info.metadata.get("task", "detect")
-    if task not in ("detect", "segment"):
-        return no(f"the metadata's task is {task!r}; this decoder reads detect and segment")
+    if (other := not_of_boxes(info)) is not None:
+        return other
     names = metadata_names(info)
     right = 5 + len(names) + extra
     if names and shape[2] != right:
