@@ -248,7 +248,7 @@ class Delivery:
                 self._serve()
             except Exception as error:
                 self._note_away(error)
-            with suppress(Exception):
+            with suppress(Exception):  # a lost connection may not close in order, and a new one is made in any case
                 self._transport.close()
             useful = self._settled > settled or self._suspicion.active
             wait = _FIRST_WAIT if useful else min(2 * wait, _LONGEST_WAIT)

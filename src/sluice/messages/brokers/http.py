@@ -69,7 +69,7 @@ class HttpTransport:
             except Exception:
                 if not answers:
                     raise
-                break
+                break  # those before it are settled; this one is sent again, and raises then
         return answers
 
     def _post(self, message: Message) -> str | None:

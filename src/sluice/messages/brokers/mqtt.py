@@ -148,7 +148,7 @@ class MqttTransport:
     def close(self) -> None:
         client, self._client = self._client, None
         if client is not None:
-            with suppress(Exception):
+            with suppress(Exception):  # a broker that is away cannot be taken leave of
                 client.disconnect()
             client.loop_stop()
 

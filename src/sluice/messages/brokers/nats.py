@@ -169,7 +169,7 @@ class NatsTransport:
         loop, client, self._loop, self._client = self._loop, self._client, None, None
         if loop is None:
             return
-        with suppress(Exception):
+        with suppress(Exception):  # a server that is away cannot be taken leave of
             if client is not None:
                 loop.run_until_complete(asyncio.wait_for(client.close(), _MARGIN))
         loop.run_until_complete(_cancel_others())

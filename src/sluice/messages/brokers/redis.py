@@ -66,5 +66,5 @@ class RedisTransport:
     def close(self) -> None:
         client, self._client = self._client, None
         if client is not None:
-            with suppress(Exception):
+            with suppress(Exception):  # a server that is away cannot be taken leave of
                 client.close()
