@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import gi
 
@@ -12,6 +14,7 @@ from gi.repository import Gst
 from sluice.contract.structures import fields_of
 from waiting import PATIENCE
 
+Watched = TypeVar("Watched", bound=Any)
 _ENDS = Gst.MessageType.EOS | Gst.MessageType.ERROR
 
 
@@ -35,6 +38,20 @@ def play(pipeline: Gst.Pipeline, seconds: float = PATIENCE) -> None:
         reaches_its_end(pipeline, seconds)
     finally:
         pipeline.set_state(Gst.State.NULL)
+
+
+@contextmanager
+def stopping(make: Callable[[str], Watched]) -> Iterator[Callable[[str], Watched]]:
+    """Give what makes an object with a ``pipeline`` of a launch line; all of the pipelines are stopped at the end."""
+    made: list[Watched] = []
+
+    def make_and_remember(line: str) -> Watched:
+        made.append(make(line))
+        return made[-1]
+
+    yield make_and_remember
+    for one in made:
+        one.pipeline.set_state(Gst.State.NULL)
 
 
 def stats_of(element: Gst.Element) -> dict[str, Any]:

@@ -1,10 +1,9 @@
 """Batches own their frames: who holds what, for how long, and what is refused."""
 
-import gc
-
 import gi
 import numpy as np
 import pytest
+from leftovers import nothing_is_left
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
@@ -50,12 +49,8 @@ def frames_of(count, name="NV12", width=33, height=17):
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left():
-    gc.collect()
-    before = counters.read()
-    yield
-    gc.collect()
-    after = counters.read()
-    assert (after.live_batches, after.live_frames) == (before.live_batches, before.live_frames)
+    with nothing_is_left("live_batches", "live_frames"):
+        yield
 
 
 def test_the_struct_is_what_an_nvbufsurface_reader_expects():

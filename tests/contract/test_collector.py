@@ -10,13 +10,14 @@ from typing import Any
 
 import gi
 import pytest
+from leftovers import nothing_is_left
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 Gst.init(None)
 
-from sluice.contract import counters, gstref
+from sluice.contract import gstref
 from sluice.contract.batching import original_buffer
 from sluice.contract.collector import UNLIMITED, Collector, Settings, Step, Stream
 from sluice.contract.formats import FrameFormat
@@ -101,12 +102,8 @@ def name_of(step: Step | None) -> tuple[int | None, str]:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left():
-    gc.collect()
-    before = counters.read()
-    yield
-    gc.collect()
-    after = counters.read()
-    assert (after.live_batches, after.live_frames) == (before.live_batches, before.live_frames)
+    with nothing_is_left("live_batches", "live_frames"):
+        yield
 
 
 def test_a_batch_is_full_with_one_frame_of_each_stream() -> None:

@@ -7,6 +7,7 @@ import sys
 import gi
 import numpy as np
 import pytest
+from leftovers import nothing_is_left
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
@@ -28,12 +29,8 @@ def surface_of(name, width=33, height=17):
 
 @pytest.fixture(autouse=True)
 def _no_tensor_is_left():
-    gc.collect()
-    before = counters.read()
-    yield
-    gc.collect()
-    after = counters.read()
-    assert (after.live_tensors, after.live_batches) == (before.live_tensors, before.live_batches)
+    with nothing_is_left("live_tensors", "live_batches"):
+        yield
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -15,7 +15,7 @@ from gi.repository import Gst
 
 Gst.init(None)
 
-from playing import play, reaches_its_end, stats_of
+from playing import play, reaches_its_end, stats_of, stopping
 from sluice.contract import bulk, counters, gstref
 from sluice.contract.batching import frame_buffer, make_batch
 from sluice.contract.formats import FrameFormat
@@ -75,15 +75,8 @@ class Watch:
 
 @pytest.fixture
 def watch() -> Iterator[Callable[[str], Watch]]:
-    made: list[Watch] = []
-
-    def make(line: str) -> Watch:
-        made.append(Watch(line))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.pipeline.set_state(Gst.State.NULL)
+    with stopping(Watch) as make:
+        yield make
 
 
 CAPS = ["format=I420,width=64,height=48,framerate=30/1", "format=RGB,width=33,height=17,framerate=10/1"]

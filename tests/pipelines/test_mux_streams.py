@@ -16,7 +16,7 @@ from gi.repository import Gst
 
 Gst.init(None)
 
-from playing import end_of, play
+from playing import end_of, play, stopping
 from sluice.contract import counters
 from sluice.contract.metadata import BatchMeta
 from sluice.contract.surface import SurfaceBatch
@@ -84,15 +84,8 @@ class Watch:
 @pytest.fixture
 def watch() -> Iterator[Callable[[str], Watch]]:
     """Make watched pipelines, and stop them all at the end."""
-    made: list[Watch] = []
-
-    def make(line: str) -> Watch:
-        made.append(Watch(line))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.pipeline.set_state(Gst.State.NULL)
+    with stopping(Watch) as make:
+        yield make
 
 
 def source(pad: int, frames: int, rate: int = 30, caps: str = "format=I420,width=64,height=48", more: str = "") -> str:

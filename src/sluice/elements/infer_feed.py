@@ -55,9 +55,8 @@ class Feed:
         """
         self._scope = scope
         self._regions = read_regions(scope.regions)
-        self._before: dict[
-            int, tuple[Box, ...]
-        ] = {}  # by stream, what an event replaced, until frames have shown it right
+        # By stream, what an event replaced, until frames have shown that it was right to.
+        self._before: dict[int, tuple[Box, ...]] = {}
         self._stream_ids: dict[str, int] = {}
         self._warn = warn
         self._iou = IOU if iou is None else iou

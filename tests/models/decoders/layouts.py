@@ -61,6 +61,11 @@ def logit(p):
     return math.log(p / (1 - p))
 
 
+def input_of(layout):
+    """Width and height of the picture that a layout's network takes."""
+    return (128, 128) if layout.shape[-2:] == (128, 128) else (WIDTH, HEIGHT)
+
+
 def cell_list(width=WIDTH, height=HEIGHT, strides=(8, 16, 32), up=False):
     """(stride, row, column) of every cell, in the order of the rows of dense heads."""
     return [

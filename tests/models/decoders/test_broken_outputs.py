@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from array_surfaces import noise
 from constant_networks import constant_network
-from layouts import HEIGHT, WIDTH, Layout, layouts
+from layouts import HEIGHT, WIDTH, Layout, input_of, layouts
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.models.decoders import DECODERS
@@ -28,10 +28,6 @@ def info_of(layout):
     return NetworkInfo((TensorInfo("images", layout.shape, layout.dtype),), outputs, layout.metadata)
 
 
-def size_of(layout):
-    return (128, 128) if layout.shape[-2:] == (128, 128) else (WIDTH, HEIGHT)
-
-
 def picture_metadata(**metadata):
     return NetworkInfo((TensorInfo("images", (1, 3, None, None), "float32"),), (), metadata)
 
@@ -41,7 +37,7 @@ def picture_metadata(**metadata):
 def test_outputs_of_one_value(key, value):
     """Whatever all numbers are: finite boxes, none at all, or an error that says what is wrong with them."""
     layout = LAYOUTS[key]
-    info, size = info_of(layout), size_of(layout)
+    info, size = info_of(layout), input_of(layout)
     decoder = DECODERS[layout.decoder](info, *size)
     outputs = [
         np.full_like(array, value) if array.dtype.kind == "f" else array
@@ -75,7 +71,7 @@ def test_a_score_that_is_nan_is_said_and_not_left_out():
 def test_a_class_that_no_network_has_is_said(bad):
     """It would become class -2147483648."""
     layout = LAYOUTS["yolo end to end"]
-    decoder = DECODERS[layout.decoder](info_of(layout), *size_of(layout))
+    decoder = DECODERS[layout.decoder](info_of(layout), *input_of(layout))
     [values] = [np.array(values) for values in layout.outputs.values()]
     assert len(check_boxes(decoder.decode([values], 0, 0.3)).xyxy)
     values[0, int(values[0, :, 4].argmax()), 5] = bad

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from array_surfaces import noise
 from constant_networks import constant_network
-from layouts import HEIGHT, NAMES, WIDTH, layouts
+from layouts import HEIGHT, NAMES, WIDTH, input_of, layouts
 
 from sluice.errors import ModelError
 from sluice.models.decoders import DECODERS, FAMILIES
@@ -31,16 +31,12 @@ def infer(model, width=WIDTH, height=HEIGHT):
     return found.validate((width, height))
 
 
-def size_of(layout):
-    return (128, 128) if layout.shape[-2:] == (128, 128) else (WIDTH, HEIGHT)
-
-
 @pytest.mark.parametrize("key", LAYOUTS)
 def test_the_objects_of_a_layout(tmp_path, key):
     layout = LAYOUTS[key]
     model = open_layout(tmp_path, layout)
     assert model.head.decoder == layout.decoder
-    found = infer(model, *size_of(layout))
+    found = infer(model, *input_of(layout))
     assert found.class_ids.tolist() == list(layout.classes)
     assert found.scores.tolist() == pytest.approx(layout.scores, abs=1e-3)
     assert np.allclose(found.xyxy, layout.boxes, atol=0.02)
@@ -57,7 +53,7 @@ def test_the_objects_of_a_layout(tmp_path, key):
 @pytest.mark.parametrize("key", LAYOUTS)
 def test_a_frame_without_objects(tmp_path, key):
     layout = LAYOUTS[key]
-    found = infer(open_layout(tmp_path, layout, confidence=0.999), *size_of(layout))
+    found = infer(open_layout(tmp_path, layout, confidence=0.999), *input_of(layout))
     assert len(found) == 0
     assert found.xyxy.shape == (0, 4)
 
