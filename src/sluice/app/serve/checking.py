@@ -15,10 +15,9 @@ from sluice.app.serve.marks import Location
 from sluice.app.serve.names import located_model, located_source
 from sluice.app.serve.schema import Config
 from sluice.app.sources import parse_sources
-from sluice.errors import ModelError, SluiceError, with_own_lines
+from sluice.errors import ModelError, SluiceError, text_of, with_own_lines
 from sluice.messages.brokers import from_url, is_url
 from sluice.models.loading import load_model
-from sluice.models.swap import text_of
 from sluice.tracking.algorithms import algorithm
 
 Faults = Iterator[tuple[Location, str]]
