@@ -9,7 +9,7 @@ import pytest
 gi.require_version("Gst", "1.0")
 from gi.repository import GLib, Gst
 
-from sluice.app.hearing import Hearing
+from sluice.app.hearing import Hearing, keep_what_is_heard
 from sluice.app.summary import Summary
 
 
@@ -71,3 +71,34 @@ def test_what_sources_complain_of_after_the_run_is_lost_is_no_fault_of_theirs(ru
         hearing.hear(Gst.Message.new_error(element, error, ""))
     assert "no more" in str(hearing.fatal)
     assert tending.faults == ([] if run_is_lost_first else [stream])
+
+
+def forwarded(message: Gst.Message) -> Gst.Message:
+    structure = Gst.Structure.new_empty("GstBinForwarded")
+    structure.set_value("message", message)
+    return Gst.Message.new_element(None, structure)
+
+
+def test_what_nobody_reads_does_not_get_onto_the_bus() -> None:
+    bus = Gst.Bus()
+    keep_what_is_heard(bus)
+    error = GLib.Error.new_literal(Gst.StreamError.quark(), "no more", int(Gst.StreamError.FAILED))
+    unread = (
+        Gst.Message.new_state_changed(None, Gst.State.NULL, Gst.State.READY, Gst.State.PLAYING),
+        Gst.Message.new_async_start(None),
+        Gst.Message.new_redirect(None, "rtsp://elsewhere", None, None),  # of the extended types, numbered 6
+        forwarded(Gst.Message.new_async_start(None)),
+    )
+    read = (
+        Gst.Message.new_error(None, error, ""),
+        Gst.Message.new_latency(None),
+        Gst.Message.new_element(None, Gst.Structure.new_empty("model-updated")),
+        Gst.Message.new_application(None, Gst.Structure.new_empty("sluice-wake")),
+        forwarded(Gst.Message.new_eos(None)),
+    )
+    for message in (*unread, *read, *unread):
+        bus.post(message)
+    kept = []
+    while (message := bus.pop()) is not None:
+        kept.append(message.type)
+    assert kept == [message.type for message in read]

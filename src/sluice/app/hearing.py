@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING
 
 import gi
@@ -20,6 +21,8 @@ from sluice.app.streams.stream import Stream
 from sluice.app.streams.tending import Tending
 from sluice.app.summary import Summary
 from sluice.app.vlm import note_outcome
+from sluice.contract import gstref
+from sluice.contract._native import library
 from sluice.errors import SluiceError
 
 if TYPE_CHECKING:
@@ -35,7 +38,15 @@ HEARD = (
 """The types of messages that are of interest."""
 # How many texts of one kind a summary keeps; a camera that warns with every frame must not fill the memory.
 MOST_TEXTS = 20
+_FORWARDED = Gst.MessageType.EOS
 _STREAM_ERROR = GLib.quark_to_string(Gst.StreamError.quark())
+
+
+def keep_what_is_heard(bus: Gst.Bus) -> None:
+    """Let nothing onto a bus but what `Hearing` takes in; see native/bus.c for why that matters."""
+    keep = library().sluice_bus_keep
+    keep.argtypes, keep.restype = [ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], None
+    keep(gstref.address(bus), int(HEARD), int(_FORWARDED))
 
 
 class Hearing:

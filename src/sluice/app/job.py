@@ -18,7 +18,7 @@ from sluice.app.accounts import Progress, leave_out_broken, progress_of
 from sluice.app.allocation import keep_few_arenas, keep_pictures_apart
 from sluice.app.graph import Graph
 from sluice.app.gst import elements_in
-from sluice.app.hearing import HEARD, Hearing
+from sluice.app.hearing import HEARD, Hearing, keep_what_is_heard
 from sluice.app.measuring import Measuring
 from sluice.app.model_control import ModelControl
 from sluice.app.options import Options
@@ -87,7 +87,9 @@ class Job:
             provider=provider().name,
         )
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._woken = False  # whether the thread that listens is told of what came into the inbox
         self._tending = Tending(self._graph, self.events, self._summary, self._post, options.service, random.random)
+        keep_what_is_heard(self._graph.pipeline.get_bus())
         self._hearing = Hearing(self._graph, self._roster, self._tending, self._summary, self.model, self.events)
         self.started = False
         self._begun = threading.Lock()  # held while it is decided who begins a stream that is added
@@ -265,9 +267,11 @@ class Job:
     def _post(self, work: Callable[[], None]) -> None:
         """Have something done by the thread that listens."""
         self._inbox.put(work)
-        self._wake()
+        if not self._woken:
+            self._wake()
 
     def _wake(self) -> None:
+        self._woken = True
         self._graph.pipeline.post_message(
             Gst.Message.new_application(self._graph.pipeline, Gst.Structure.new_empty("sluice-wake"))
         )
@@ -282,6 +286,7 @@ class Job:
                         self._looked = 0.0
                     message = bus.pop_filtered(HEARD)
                 self._hearing.heard_all()
+                self._woken = False  # before the inbox is emptied: what comes after that wakes anew
                 while not self._inbox.empty():
                     self._inbox.get()()
                 self._look()
@@ -370,8 +375,7 @@ class Job:
 
     def _count(self) -> None:
         """Bring the summary's numbers up to date."""
-        for stream in self._roster.all():
-            self._tending.count(stream)
+        self._tending.count(self._roster.all())
         graph = self._graph
         self._summary.seconds = time.monotonic() - self._started
         self._summary.skipped = graph.inferred_with_errors()

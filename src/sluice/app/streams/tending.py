@@ -115,10 +115,10 @@ class Tending:
         def take_out() -> None:
             self._graph.close_source(stream)
             self._graph.leave(stream, _LEAVING)
-            self.count(stream)
+            self.count([stream])
             if stream.branch is not None:
                 stream.branch_ended.wait(_LEAVING)
-            self.count(stream)
+            self.count([stream])
             self._graph.drop_branch(stream)
             self._log.add("stream-removed", stream.name, f"{stream.source.shown} is removed", number=stream.number)
             done()
@@ -241,14 +241,15 @@ class Tending:
         retry = None if due is None else time.time() + max(0.0, due - clock)
         return stream.status(behind + self._graph.replaced(stream, stats), self._capture(stream), clock, retry)
 
-    def count(self, stream: Stream) -> None:
-        """Bring the numbers of a stream's summary up to date."""
-        status, summary = self.status(stream), stream.summary
-        summary.frames_in, summary.frames_out = status.frames_in, stream.frames_out
-        if stream.counts is not None:
-            summary.objects, summary.tracks = stream.counts.objects, stream.counts.tracks
-        summary.dropped = status.dropped
-        summary.reconnects, summary.decoder, summary.memory = status.reconnects, status.decoder, stream.memory
+    def count(self, streams: Sequence[Stream]) -> None:
+        """Bring the numbers of the streams' summaries up to date."""
+        for stream, status in zip(streams, self.statuses(streams), strict=True):
+            summary = stream.summary
+            summary.frames_in, summary.frames_out = status.frames_in, stream.frames_out
+            if stream.counts is not None:
+                summary.objects, summary.tracks = stream.counts.objects, stream.counts.tracks
+            summary.dropped = status.dropped
+            summary.reconnects, summary.decoder, summary.memory = status.reconnects, status.decoder, stream.memory
 
     def _capture(self, stream: Stream) -> CaptureTime:
         source, counts = self._graph.options.capture_of(stream.source), stream.flow.read()
