@@ -62,7 +62,7 @@ SHOWN: dict[str, dict[str, str]] = {
         "sluice fleet roll-out": CLUSTER,
         "SLUICE_TOKEN": CLUSTER,
     },
-    "docs/gpu-results.md": {"python3 bench/gpu.py": NVIDIA},
+    "docs/gpu-results.md": {"python3 bench/gpu.py": NVIDIA, "pip install ultralytics": NVIDIA},
     "docs/gpu.md": {
         "... nvv4l2decoder": NVIDIA,
         "sluice run cameras/*.mp4 --decoder nvdec": NVIDIA,

@@ -64,6 +64,21 @@ def test_a_network_is_compiled_once(copied):
     assert len(copied) == 1
 
 
+class Flat(torch.nn.Module):
+    """Its graph has the number of pictures in it."""
+
+    def forward(self, given):
+        return given.reshape(len(given), -1).mean(1)
+
+
+def test_a_size_that_was_compiled_beside_others_is_found_alone(copied):
+    for sizes in ((2, 4), (4,), (4, 2)):
+        compiled = DeviceModule(torch.device("cpu"), Flat()).compiled("flat")
+        compiled.prepare([pictures(size) for size in sizes])
+        assert sorted(compiled.module._by_batch) == sorted(sizes)
+    assert len(copied) == 2
+
+
 @pytest.mark.parametrize("other", [{"seed": 1}, {"stride": 2}], ids=["weights", "graph"])
 def test_another_network_is_compiled_anew(copied, other):
     network()[1].compiled("net").prepare([pictures()])

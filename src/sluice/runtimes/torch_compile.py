@@ -62,16 +62,16 @@ class CompiledSizes:
         wanted = [one for one in inputs if len(one) not in self._by_batch]
         if not wanted:
             return
-        first = self._export(wanted[0])
-        key = _key(first)
-        files = [_file(key, one) for one in wanted]
+        # Each by its own graph, which has the size in it: what was compiled beside others is found alone, too.
+        programs = [self._export(one) for one in wanted]
+        files = [_file(_key(program), one) for program, one in zip(programs, wanted, strict=True)]
         cache_folder().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
             orders: list[tuple[Path, Path, Path]] = []
-            for number, (one, file) in enumerate(zip(wanted, files, strict=True)):
+            for number, (program, file) in enumerate(zip(programs, files, strict=True)):
                 if not file.is_file():
                     traced = Path(folder) / f"traced{number}.pt2"
-                    torch.export.save(first if number == 0 else self._export(one), traced)
+                    torch.export.save(program, traced)
                     orders.append((traced, Path(folder) / f"made{number}.pt2", file))
             with ThreadPoolExecutor(MOST_AT_ONCE) as threads:
                 list(threads.map(lambda order: _compile(*order, name=self._name), orders))
