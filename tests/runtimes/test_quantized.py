@@ -14,6 +14,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
+from sluice.errors import ConfigurationError
 from sluice.runtimes import onnxruntime as runtime
 from sluice.runtimes import open_network
 from sluice.runtimes.quantized import with_unsigned_activations
@@ -135,22 +136,31 @@ def test_weights_in_a_file_of_their_own_are_not_lost(tmp_path):
     assert np.ptp(output) > 1
 
 
-@pytest.mark.parametrize("has_kernels", [True, False])
-def test_int8_where_the_processor_can_and_float_where_it_is_asked_for(tmp_path, monkeypatch, has_kernels):
-    """An int8 result is apart by a few roundings at most; one in float32 not at all."""
+def test_int8_where_it_is_asked_for_and_float_otherwise(tmp_path, monkeypatch):
+    """An int8 result is apart by a few roundings at most; one as the file is written not at all."""
     path = silu_network(tmp_path / "m.onnx")
-    given, opened = pictures(), []
-    monkeypatch.setattr(runtime, "multiplies_int8", lambda: has_kernels)
-    real = runtime.with_unsigned_activations
-    monkeypatch.setattr(runtime, "with_unsigned_activations", lambda path: opened.append(path) or real(path))
+    given = pictures()
+    monkeypatch.setattr(runtime, "multiplies_int8", lambda: True)
     [expected] = session(str(path)).run(None, {"images": given})
-    [found] = open_network(path).run(given)
+    np.testing.assert_array_equal(open_network(path).run(given)[0], expected)
+    [found] = open_network(path, precision="int8").run(given)
     assert (np.abs(found - expected) > STEP / 2).mean() < 0.01
     assert np.abs(found - expected).max() < 2.5 * STEP
-    assert bool(opened) == has_kernels
-    del opened[:]
-    np.testing.assert_array_equal(open_network(path, precision="f32").run(given)[0], expected)
-    assert not opened
+
+
+@pytest.mark.parametrize(
+    ("precision", "zero", "has_kernels", "said"),
+    [
+        ("int8", np.int8(0), False, "no VNNI"),
+        ("int8", np.uint8(128), True, "unsigned already"),
+        ("bf16", np.int8(0), True, "types the file is written in"),
+    ],
+)
+def test_a_precision_that_cannot_be_given_is_refused(tmp_path, monkeypatch, precision, zero, has_kernels, said):
+    path = silu_network(tmp_path / "m.onnx", zero)
+    monkeypatch.setattr(runtime, "multiplies_int8", lambda: has_kernels)
+    with pytest.raises(ConfigurationError, match=said):
+        open_network(path, precision=precision)
 
 
 def test_shared_and_differently_stored_zero_points(tmp_path):

@@ -125,8 +125,8 @@ def open_network(
         runtime: see `choose_runtime`.
         device: "auto", or a device that the runtime knows, such as "cpu" or "cuda:0".
         size: width and height to use where the file does not say them.
-        precision: "f32", "f16" or "bf16" for runtimes that choose it themselves; None for float32 arithmetic on a
-            processor, and for what the file says elsewhere.
+        precision: "f32", "f16" or "bf16" for runtimes that choose it themselves; "int8" for quantised networks on ONNX
+            Runtime; None for float32 arithmetic on a processor, and for what the file says elsewhere.
         threads: how many threads compute, 1 to `MOST_THREADS`; None for as many as the process has cores.
 
     Raises:

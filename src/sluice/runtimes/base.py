@@ -45,8 +45,8 @@ class Network(Protocol):
 
     * ``size``: width and height of the picture, each None where not asked for. Only a format that does not say the
       size of its own input (TorchScript) looks at it.
-    * ``precision``: "f32", "f16" or "bf16" for a runtime that chooses the precision itself, None for its default here;
-      "f32" for ONNX Runtime leaves quantised networks as they are written.
+    * ``precision``: "f32", "f16" or "bf16" for a runtime that chooses the precision itself, None for its default here.
+      "int8" has ONNX Runtime compute a quantised network in int8 on a processor.
     * ``threads``: how many threads compute; None for the cores the process may use.
 
     A precision that a runtime cannot give is refused with `sluice.errors.ConfigurationError`.

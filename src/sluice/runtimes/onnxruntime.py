@@ -39,22 +39,16 @@ class OnnxRuntimeNetwork:
         precision: str | None = None,
         threads: int | None = None,
     ) -> None:
-        if precision not in (None, "f32"):
-            raise ConfigurationError(
-                f"precision {precision!r}: ONNX Runtime computes in the types the file is written in, or with f32 "
-                "what is quantised in float32; convert the file, or use the runtime openvino"
-            )
         providers = _providers(device)
+        network = str(path) if precision is None else _in_precision(path, precision, providers)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = WARNINGS_OFF
         options.intra_op_num_threads = threads or len(os.sched_getaffinity(0))
         options.inter_op_num_threads = 1
         # Spinning threads win microseconds for the network and take whole cores from the decoders beside it.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        as_written = precision == "f32" or providers != ["CPUExecutionProvider"] or not multiplies_int8()
-        network = None if as_written else with_unsigned_activations(path)
         try:
-            self._session = onnxruntime.InferenceSession(network or str(path), options, providers=providers)
+            self._session = onnxruntime.InferenceSession(network, options, providers=providers)
         except Exception as error:  # onnxruntime's own exceptions share no public base class
             raise ModelError(f"ONNX Runtime cannot open {path}: {_first_line(error)}") from error
         if providers[0] != "CPUExecutionProvider":
@@ -95,6 +89,28 @@ class OnnxRuntimeNetwork:
                 f"device {device!r}: ONNX Runtime could not start {wanted} (it would use {', '.join(active)}); "
                 "its log says why, most often a missing CUDA or cuDNN library"
             )
+
+
+def _in_precision(path: Path, precision: str, providers: list[Any]) -> bytes:
+    """The network of a file, written so that it is computed in this precision."""
+    if precision != "int8":
+        raise ConfigurationError(
+            f"precision {precision!r}: ONNX Runtime computes in the types the file is written in, or with int8 a "
+            "quantised network in int8; convert the file, or use the runtime openvino"
+        )
+    if providers != ["CPUExecutionProvider"]:
+        raise ConfigurationError("precision 'int8' is for ONNX Runtime on a processor; on a GPU it is to be left out")
+    if not multiplies_int8():
+        raise ConfigurationError(
+            "precision 'int8': this processor has no VNNI, without which ONNX Runtime gives other numbers; leave it out"
+        )
+    network = with_unsigned_activations(path)
+    if network is None:
+        raise ConfigurationError(
+            f"precision 'int8': {path} has no int8 activations that could be computed so: it is not quantised, or they "
+            "are unsigned already, in a file of their own, or looked at by operators that know int8; leave it out"
+        )
+    return network
 
 
 def _providers(device: str) -> list[Any]:

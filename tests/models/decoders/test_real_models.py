@@ -44,8 +44,7 @@ def opened(data):
 
     def get(name):
         if name not in models:
-            precision = "f32" if "int8" in name else None  # as it was recorded
-            models[name] = NetworkModel(data / "models" / name, confidence=MODELS[name][1], precision=precision)
+            models[name] = NetworkModel(data / "models" / name, confidence=MODELS[name][1])
             models[name].load()
         return models[name]
 
