@@ -109,7 +109,7 @@ def test_every_frame_leaves_once_and_in_order(watch: Callable[[str], Watch], bat
         assert [number for _, number, _ in seen.of(pad)] == list(range(length))
         assert [pts for *_, pts in seen.of(pad)] == [Gst.SECOND * number // 30 for number in range(length)]
     assert max(len(batch) for batch in seen.batches) <= batch_size
-    assert seen.pts == sorted(seen.pts)
+    assert seen.pts == sorted(set(seen.pts))
     assert alive() == before
 
 

@@ -317,11 +317,12 @@ def test_a_single_image_is_one_frame(data: Path) -> None:
     assert (frame.width, frame.height) == (810, 1080)
 
 
-def test_all_streams_in_one_tiled_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("batch_size", [2, 1], ids=["together", "one by one, at the same times"])
+def test_all_streams_in_one_tiled_file(tmp_path: Path, batch_size: int) -> None:
     out = tmp_path / "all.mp4"
     sources = ["test:ball?frames=15&size=64x48", "test:snow?frames=15&size=128x96"]
-    summary = sluice.Pipeline(sources, model=Box(), out=out, tile=True).run()
-    assert summary.ok
+    summary = sluice.Pipeline(sources, model=Box(), out=out, tile=True, batch_size=batch_size).run()
+    assert summary.ok, summary.errors
     assert summary.outputs == [str(out)]
     assert [stream.frames_out for stream in summary.streams] == [15, 15]
     assert cv2.VideoCapture(str(out)).read()[0]

@@ -88,7 +88,7 @@ struct Collector {
   gboolean clock_held;        /* by a test, at these times */
   gint64 held_now, held_running_time;
   guint64 batches;            /* that were made */
-  guint64 last_pts;           /* of the last batch; the collecting thread's */
+  guint64 next_pts;           /* the least that the next batch's may be; the collecting thread's */
 };
 
 typedef enum { STOPPED, EVENT, BATCH } StepKind;

@@ -54,7 +54,7 @@ static gboolean add_metadata(GstBuffer *batch, const Output *output, const Sluic
 }
 
 /* A batch of the frames that were taken; NULL, with the reason, where they make none. Its PTS is their largest running
- * time, and never goes back. */
+ * time, or just more than the last batch's: encoders give pictures of the same time none, which muxers of files refuse. */
 static GstBuffer *make_batch(Collector *collector, const GQueue *taken, const Output *output, char *error,
                              gsize room) {
   g_autofree RawFrame *frames = g_new(RawFrame, taken->length);
@@ -68,9 +68,9 @@ static GstBuffer *make_batch(Collector *collector, const GQueue *taken, const Ou
     frames[n].buffer = GST_BUFFER_CAST(frame->object);
     rows[n] = frame->row;
     captures[n] = frame->capture;
-    collector->last_pts = MAX(collector->last_pts, (guint64)frame->running_time);
+    collector->next_pts = MAX(collector->next_pts, (guint64)frame->running_time);
   }
-  GST_BUFFER_PTS(batch) = collector->last_pts;
+  GST_BUFFER_PTS(batch) = collector->next_pts++;
   if (!sluice_batch_frames(batch, frames, n, output->capacity, error, room) ||
       !add_metadata(batch, output, rows, captures, frames, n, error, room))
     gst_clear_buffer(&batch);

@@ -84,7 +84,7 @@ void sluice_collector_start(Collector *collector) {
   collector->stopped = FALSE;
   collector->flow = GST_FLOW_OK;
   collector->clock_known = FALSE;
-  collector->last_pts = collector->batches = 0;
+  collector->next_pts = collector->batches = 0;
   for (guint i = 0; i < collector->streams->len; i++) {
     stream_discard(collector_nth(collector, i), FALSE, &garbage);
     stream_begin(collector_nth(collector, i));
