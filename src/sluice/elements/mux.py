@@ -32,7 +32,7 @@ _SWALLOWED = (int(Gst.EventType.GAP), int(Gst.EventType.STREAM_GROUP_DONE), int(
 class SluiceMux(SourceTaskElement):
     """Request pads ``sink_%u`` in, one pad with batches out; see the module.
 
-    The batch's PTS is the largest running time of its frames, but always more than the last batch's; each frame's own PTS
+    The batch's PTS is the largest running time of its frames, but always more than the batch's before; each frame's own
     is its meta's ``buf_pts``. Frames keep their size and format unless ``width`` and ``height`` are set.
     """
 
