@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from sluice.app.credentials import redact
 from sluice.errors import ConfigurationError, SluiceError
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -22,6 +24,10 @@ _LARGEST_ANSWER = 64 << 20
 
 class ServiceError(SluiceError):
     """The service cannot be reached, or refuses."""
+
+
+class UnknownOutcomeError(ServiceError):
+    """What the service was asked for has begun, and how it ended is not known."""
 
 
 class Client:
@@ -36,21 +42,24 @@ class Client:
                 which everybody on the machine can read.
 
         Raises:
-            ConfigurationError: the URL is none, or the file cannot be read.
+            ConfigurationError: the URL is none, the file cannot be read, or the token is none that a header can hold.
         """
         self._url = (url or os.environ.get("SLUICE_URL") or DEFAULT_URL).rstrip("/")
-        if urlsplit(self._url).scheme not in ("http", "https"):
-            raise ConfigurationError(f"the service's URL is {self._url!r}; right is {DEFAULT_URL}")
-        self._token = os.environ.get("SLUICE_TOKEN")
+        if not _is_address(self._url):
+            raise ConfigurationError(f"the service's URL is {redact(self._url)!r}; right is {DEFAULT_URL}")
+        self._token = os.environ.get("SLUICE_TOKEN", "").strip()
         if token_file is not None:
             try:
                 self._token = token_file.read_text(encoding="utf-8").strip()
-            except OSError as error:
-                raise ConfigurationError(f"{str(token_file)!r} cannot be read: {error.strerror}") from error
+            except (OSError, UnicodeDecodeError) as error:
+                reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+                raise ConfigurationError(f"{str(token_file)!r} cannot be read: {reason}") from error
+        if not (self._token.isascii() and self._token.isprintable()):  # or an error would show it
+            raise ConfigurationError("the token has characters other than ASCII's, or more than one line")
 
     def streams(self) -> list[dict[str, Any]]:
         """All streams."""
-        streams: list[dict[str, Any]] = self._call("GET", "/api/streams")["streams"]
+        streams: list[dict[str, Any]] = self._member("streams", "GET", "/api/streams")
         return streams
 
     def add(self, source: str, name: str, policy: dict[str, Any]) -> None:
@@ -67,7 +76,7 @@ class Client:
 
     def swap(self, model: str, policy: str) -> int:
         """Have the model changed; return the number of the event that `swapped` wants."""
-        begun: int = self._call("POST", "/api/models/swap", {"model": model, "policy": policy})["event"]
+        begun: int = self._member("event", "POST", "/api/models/swap", {"model": model, "policy": policy})
         return begun
 
     def swapped(self, begun: int, seconds: float) -> str | None:
@@ -82,15 +91,19 @@ class Client:
 
         Raises:
             ServiceError: the new model was refused; says why.
+            UnknownOutcomeError: the service answers no more.
         """
         deadline = time.monotonic() + seconds
         while True:
-            happened = self._call("GET", f"/api/events?since={begun}")
+            try:
+                happened = self._call("GET", f"/api/events?since={begun}")
+            except ServiceError as error:
+                raise UnknownOutcomeError(f"how the change of the model ended is not known: {error}") from error
             for event in happened["events"]:
                 if event["kind"] == "model-swapped":
                     return str(event["text"])
                 if event["kind"] == "model-refused":
-                    raise ServiceError(f"{event['text']}; the one before goes on")
+                    raise ServiceError(f"{event['text'].rstrip('.')}; the one before goes on")
             begun = happened["last"]
             if time.monotonic() >= deadline:
                 return None
@@ -100,9 +113,22 @@ class Client:
         """All numbers, in Prometheus' text format."""
         return self._fetch("GET", "/metrics").decode(errors="replace")
 
+    def _member(self, name: str, method: str, path: str, body: object = None) -> Any:
+        """A member of the object that is answered."""
+        answer = self._call(method, path, body)
+        if not isinstance(answer, dict) or name not in answer:
+            raise self._other()
+        return answer[name]
+
     def _call(self, method: str, path: str, body: object = None) -> Any:
         content = self._fetch(method, path, body)
-        return json.loads(content) if content else None
+        try:
+            return json.loads(content) if content else None
+        except ValueError as error:
+            raise self._other() from error
+
+    def _other(self) -> ServiceError:
+        return ServiceError(f"what answers at {self._url} is no `sluice serve`; name the service's address by --url")
 
     def _fetch(self, method: str, path: str, body: object = None) -> bytes:
         request = urllib.request.Request(self._url + path, method=method)
@@ -119,7 +145,19 @@ class Client:
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise ServiceError(f"{self._url} does not answer: {reason}; is `sluice serve` running there?") from error
+        except http.client.HTTPException as error:
+            raise self._other() from error
         return content
+
+
+def _is_address(url: str) -> bool:
+    """Whether a URL names a host that speaks HTTP, and perhaps a port and a path, but no user or password."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises where it is no number
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:

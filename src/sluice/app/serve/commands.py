@@ -135,16 +135,18 @@ def swap_model(
     """Change the model of a running service, and say whether the new one runs.
 
     The exit status is 0 if it runs (with --wait 0: if it is being loaded), 1 if it was refused, and 3 if neither is
-    known when the time is up.
+    known when the time is up, or the service answers no more.
     """
+    from sluice.app.serve.client import UnknownOutcomeError
+
     with _errors():
         client = _client(url, token_file)
         begun = client.swap(model, policy)
-        outcome = (
-            client.swapped(begun, wait)
-            if wait
-            else f"{model} is being loaded; GET /api/events?since={begun} tells how that went"
-        )
+        if not wait:
+            typer.echo(f"{model} is being loaded; GET /api/events?since={begun} tells how that went")
+            return
+        with _errors(UNKNOWN, UnknownOutcomeError):
+            outcome = client.swapped(begun, wait)
     if outcome is None:
         typer.echo(
             f"sluice: {model} is still being loaded after {wait:g} s, or no frames come to try it on; "
@@ -186,10 +188,10 @@ def _need_extra() -> None:
 
 
 @contextmanager
-def _errors(status: int = 1) -> Iterator[None]:
-    """End with a message and a status."""
+def _errors(status: int = 1, kind: type[SluiceError] = SluiceError) -> Iterator[None]:
+    """End with a message and a status at an error of this kind."""
     try:
         yield
-    except SluiceError as error:
+    except kind as error:
         typer.echo(f"sluice: {error}", err=True)
         raise typer.Exit(status) from error
