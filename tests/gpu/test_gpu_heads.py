@@ -121,6 +121,18 @@ def test_queries_with_scores(device, most):
     check(*both("rtdetr", query_rows(0, 7), device, most=most))
 
 
+def finished_query_rows(seed):
+    """[2, 30, 6] of centres and sizes in fractions, scores and classes."""
+    rows = query_rows(seed, 2)
+    rows[..., 5] = np.random.default_rng(seed).integers(0, 7, rows.shape[:2])
+    return rows
+
+
+@pytest.mark.parametrize("most", [10, 300])
+def test_finished_queries(device, most):
+    check(*both("rtdetr-end2end", finished_query_rows(2), device, most=most))
+
+
 @pytest.mark.parametrize("most", [10, 300])
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_queries_with_logits_may_be_several_classes(device, most, order):
@@ -151,10 +163,15 @@ def test_a_box_whose_right_lies_left_of_its_left_is_none(device, decoder):
     check(*both(decoder, rows, device, most=12))
 
 
-@pytest.mark.parametrize("decoder", ["yolov8", "yolo-end2end", "rtdetr"])
+@pytest.mark.parametrize("decoder", ["yolov8", "yolo-end2end", "rtdetr", "rtdetr-end2end"])
 @pytest.mark.parametrize("column", ["box", "score"])
 def test_what_is_no_number_is_refused(device, decoder, column):
-    rows = {"yolov8": dense_rows(0), "yolo-end2end": end_to_end_rows(0), "rtdetr": query_rows(0, 7)}[decoder]
+    rows = {
+        "yolov8": dense_rows(0),
+        "yolo-end2end": end_to_end_rows(0),
+        "rtdetr": query_rows(0, 7),
+        "rtdetr-end2end": finished_query_rows(0),
+    }[decoder]
     cells = rows.transpose(0, 2, 1) if decoder == "yolov8" else rows
     place = 4 if column == "score" else 0
     best = int(cells[0, :, 4].argmax())

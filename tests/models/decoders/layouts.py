@@ -422,6 +422,19 @@ def end2end(extra=0, count=20, **options):
     return finished(6 + extra, rows=count, **options)[None]
 
 
+def chosen_queries(count=100):
+    """Rows [1,count,6] of centre and size in fractions, score and class, best first, as RT-DETR's topk gives them."""
+    rows = np.full((1, count, 6), 0.5, np.float32)
+    rows[0, :, 0] = np.linspace(0.1, 0.9, count)  # everywhere in the picture, and small
+    rows[0, :, 2:4] = 0.08
+    rows[0, :, 4] = np.linspace(0.2, 0.01, count)
+    rows[0, :, 5] = np.arange(count) % COUNT
+    for i, (box, score, class_id) in enumerate(zip(BOXES, SCORES, CLASSES, strict=True)):
+        x, y, w, h = centre_size(box)
+        rows[0, i] = x / WIDTH, y / HEIGHT, w / WIDTH, h / HEIGHT, score, class_id
+    return rows
+
+
 def torchvision(masks=False):
     outputs = {
         "boxes": np.array(BOXES, np.float32),
@@ -611,6 +624,13 @@ def layouts() -> dict[str, Layout]:
         "yunet": Layout("yunet", yunet(), **faces),
         "yunet of 2021": Layout("yunet-2021", yunet_2021(), **large, **faces),
         "rtdetr of ultralytics": Layout("rtdetr", {"output0": rtdetr_rows}, ultralytics("detect")),
+        "rtdetr of ultralytics, end to end": Layout(
+            "rtdetr-end2end", {"output0": chosen_queries()}, ultralytics("detect", head="RTDETRDecoder")
+        ),
+        "rtdetr of ultralytics, end to end, without the head's name": Layout(
+            "rtdetr-end2end", {"output0": chosen_queries()}, ultralytics("detect", end2end="False")
+        ),
+        "rtdetr of ultralytics, end to end, plain": Layout("rtdetr-end2end", {"output0": chosen_queries()}),
         "rtdetr of transformers": Layout("rtdetr-logits", {"logits": logits, "pred_boxes": boxes}),
         "detr of transformers": Layout("detr", {"logits": detr, "pred_boxes": detr_boxes}),
         "rtdetr and d-fine finished": Layout("detr-finished", finished_detr),

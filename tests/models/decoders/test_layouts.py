@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from array_surfaces import noise
 from constant_networks import constant_network
-from layouts import HEIGHT, NAMES, WIDTH, input_of, layouts
+from layouts import HEIGHT, NAMES, WIDTH, Layout, input_of, layouts
 
 from sluice.errors import ModelError
 from sluice.models.decoders import DECODERS, FAMILIES
@@ -94,6 +94,8 @@ def test_every_family_names_decoders_that_there_are():
         ("yolov7", "yolov7 raw maps"),
         ("yolov7", "yolov5"),
         ("d-fine", "rtdetr and d-fine finished"),
+        ("rtdetr", "rtdetr of ultralytics"),
+        ("rtdetr", "rtdetr of ultralytics, end to end"),
         ("picodet", "picodet suppressed"),
         ("mask-rcnn", "mask r-cnn of torchvision"),
     ],
@@ -137,6 +139,41 @@ def test_values_rule_out_what_shapes_allow(tmp_path):
     found = inspect_model(path)
     assert found.decoder is None
     assert "no whole class number" in found.rejected["yolo-end2end"]
+
+
+@pytest.mark.parametrize("decoder", ["rtdetr-end2end", "yolo-end2end"])
+@pytest.mark.parametrize("metadata", [{}, {"task": "detect"}])
+def test_finished_rows_that_may_be_centres_or_corners_are_refused_until_one_is_named(tmp_path, decoder, metadata):
+    """Two boxes in the left upper part, as large as their centre is far from the corner: corners as well."""
+    rows = np.array([[[0.25, 0.25, 0.5, 0.5, 0.9, 1], [0.2, 0.2, 0.3, 0.4, 0.8, 2]]], np.float32)
+    path = constant_network(tmp_path / "m.onnx", Layout("", {"output0": rows}, metadata))
+    with pytest.raises(ModelError, match="decoder=yolo-end2end or decoder=rtdetr-end2end:"):
+        NetworkModel(path).load()
+    model = NetworkModel(path, decoder=decoder)
+    model.load()
+    first = {"rtdetr-end2end": [0, 0, 48, 32], "yolo-end2end": [24, 16, 48, 32]}[decoder]
+    assert infer(model).xyxy[0].tolist() == pytest.approx(first)
+
+
+def test_many_finished_rows_of_which_none_can_be_no_corners_are_corners(tmp_path):
+    rows = np.tile(np.array([0.25, 0.25, 0.5, 0.5, 0.9, 1], np.float32), (1, 300, 1))
+    path = constant_network(tmp_path / "m.onnx", Layout("", {"output0": rows}))
+    assert inspect_model(path).decoder == "yolo-end2end"
+
+
+def test_a_decoder_named_against_the_files_own_word_is_refused(tmp_path):
+    layout = LAYOUTS["rtdetr of ultralytics, end to end"]
+    path = constant_network(tmp_path / "m.onnx", layout)
+    with pytest.raises(ModelError, match="head is RTDETRDecoder, whose rows are centre and size"):
+        NetworkModel(path, decoder="yolo-end2end").load()
+    other = constant_network(tmp_path / "n.onnx", Layout("", layout.outputs, {**layout.metadata, "head": "Detect"}))
+    with pytest.raises(ModelError, match=r"of a head RTDETRDecoder; has .* of Detect"):
+        NetworkModel(other, decoder="rtdetr-end2end").load()
+
+
+@pytest.mark.parametrize("key", ["rtdetr of ultralytics", "rtdetr of ultralytics, end to end"])
+def test_rtdetr_of_ultralytics_is_stretched(tmp_path, key):
+    assert open_layout(tmp_path, LAYOUTS[key]).head.preprocessing.fit == "stretch"
 
 
 @pytest.mark.parametrize("key", ["yolov8-seg", "yolov5-seg", "yolo end to end seg", "mask r-cnn of torchvision"])

@@ -40,7 +40,12 @@ from sluice.models.decoders.suppressed import (
     PaddleRowsDecoder,
     Yolov7EndToEndDecoder,
 )
-from sluice.models.decoders.yolo_end2end import EndToEndDecoder, EndToEndObbDecoder, EndToEndPoseDecoder
+from sluice.models.decoders.yolo_end2end import (
+    EndToEndDecoder,
+    EndToEndObbDecoder,
+    EndToEndPoseDecoder,
+    RtdetrEndToEndDecoder,
+)
 from sluice.models.decoders.yolo_obb import YoloObbDecoder
 from sluice.models.decoders.yolo_pose import YoloPoseDecoder
 from sluice.models.decoders.yolov8 import Yolov8Decoder, Yolov8RawDecoder
@@ -93,6 +98,7 @@ _ALL: tuple[type[Decoder], ...] = (
     Yunet2021Decoder,
     YunetDecoder,
     RtdetrDecoder,
+    RtdetrEndToEndDecoder,
     RtdetrLogitsDecoder,
     DetrDecoder,
     DetrFinishedDecoder,
@@ -115,7 +121,7 @@ _ULTRALYTICS = (
     "yolo-end2end-pose",
     "yolo-end2end-obb",
 )
-_RTDETR = ("rtdetr", "rtdetr-logits", "detr-finished")
+_RTDETR = ("rtdetr", "rtdetr-end2end", "rtdetr-logits", "detr-finished")
 
 #: Names of families, which a model may be known by, to the decoders of the forms that their exporters write.
 FAMILIES: dict[str, tuple[str, ...]] = {

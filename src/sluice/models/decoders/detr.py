@@ -48,10 +48,10 @@ class QueryFamily(Family):
 
 
 class RtdetrDecoder(QueryFamily):
-    """RT-DETR as Ultralytics exports it: rows of centre and size in fractions of the input, and class scores.
+    """RT-DETR as Ultralytics 8.4.0 and earlier export it: rows of centre and size in fractions, and class scores.
 
     [batch, queries, 4 + classes]; sigmoid is in the graph; a query is its best class (Ultralytics,
-    models/rtdetr/predict.py). Input: RGB / 255, stretched.
+    models/rtdetr/predict.py). Later exports are `RtdetrEndToEndDecoder`'s. Input: RGB / 255, stretched.
     """
 
     name: ClassVar[str] = "rtdetr"
@@ -79,10 +79,10 @@ class RtdetrDecoder(QueryFamily):
     ) -> Recognition:
         """Everything lies within 0..1, and what may be a class number is none."""
         rows = outputs[0].reshape(-1, outputs[0].shape[-1])
-        if not verdict.fits and outputs[0].shape[1] < LEAST_QUERIES:
-            return verdict
         if not within(rows, 0, 1) or (rows.shape[1] >= 6 and integral(rows[:, 5])):
             return no(f"{shapes_text(info)} holds other values than fractions and scores within 0..1")
+        if not verdict.fits and outputs[0].shape[1] < LEAST_QUERIES:
+            return verdict
         return Recognition(True, verdict.why.partition("; but")[0], verdict.classes)
 
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:

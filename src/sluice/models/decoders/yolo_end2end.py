@@ -1,4 +1,4 @@
-"""End-to-end rows: YOLOv10, YOLO26, and exports with suppression inside: a finished box a row."""
+"""End-to-end rows: YOLOv10, YOLO26, RT-DETR, and exports with suppression inside: a finished box a row."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from sluice.models.conversions import xyxy_from_cxcywh
 from sluice.models.decoders.base import (
     MOST_QUERIES,
     Arrays,
@@ -20,13 +21,19 @@ from sluice.models.decoders.base import (
     no,
     not_of_boxes,
     not_one_output_of,
+    perhaps,
     shapes_text,
+    sure,
     within,
 )
 from sluice.models.decoders.masks import Masks
 from sluice.models.decoders.yolo_obb import regular
 from sluice.models.decoders.yolo_pose import keypoint_shape, keypoints_in_pixels
+from sluice.models.preprocess import Preprocessing
 from sluice.runtimes.base import NetworkInfo
+
+RTDETR_HEAD = "RTDETRDecoder"  # in the metadata's "head" of Ultralytics 8.4.100 and later; 8.4.60 writes no such key
+ENOUGH_ROWS = 100  # of so many queries some have boxes narrower than their centre is far from the left
 
 
 def _rows(info: NetworkInfo) -> int | Recognition:
@@ -37,6 +44,24 @@ def _rows(info: NetworkInfo) -> int | Recognition:
     if shape[1] is not None and shape[1] > MOST_QUERIES:
         return no(f"{shape[1]} rows are too many for boxes that are left after suppression (300 is usual)")
     return shape[2]
+
+
+def _of_centres(info: NetworkInfo, rows: npt.NDArray[Any]) -> bool | None:
+    """Whether boxes are centre and size in fractions of the input, as RT-DETR's; False for corners, None if open.
+
+    Args:
+        info: the network, whose metadata may name its head.
+        rows: [rows, 4 or more], of one run.
+    """
+    if (head := info.metadata.get("head")) is not None:
+        return head == RTDETR_HEAD
+    # RT-DETR's coordinates are sigmoids, and each of its rows is a query; suppression fills up with zeros.
+    if not within(rows[:, :4], 0, 1) or (rows == 0).all(axis=1).any():
+        return False
+    no_corners = (rows[:, 2:4] < rows[:, :2] - 1e-3).any(axis=1).mean()
+    if no_corners > 0.5:
+        return True
+    return False if no_corners == 0 and len(rows) >= ENOUGH_ROWS else None
 
 
 class RowsFamily(Family):
@@ -88,6 +113,8 @@ class EndToEndDecoder(RowsFamily):
             return other
         prototypes = len(info.outputs) == 2 and len(info.outputs[1].shape) == 4
         extra = (info.outputs[1].shape[1] or 0) if prototypes else 0
+        if info.metadata.get("head") == RTDETR_HEAD:
+            return no(f"the metadata's head is {RTDETR_HEAD}, whose rows are centre and size, no corners")
         if columns != 6 + extra or len(info.outputs) != 1 + prototypes:
             return no(f"needs an output [batch, boxes, 6 + mask coefficients], the network has {shapes_text(info)}")
         also = f" + {extra} mask coefficients" if extra else ""
@@ -98,8 +125,13 @@ class EndToEndDecoder(RowsFamily):
     def confirm(
         cls, info: NetworkInfo, width: int, height: int, verdict: Recognition, outputs: Arrays, /
     ) -> Recognition:
-        """As all rows, and without metadata: right not left of left."""
+        """As all rows, and no centres; without metadata: right not left of left."""
         rows = outputs[0].reshape(-1, outputs[0].shape[-1])
+        centres = _of_centres(info, rows) if len(info.outputs) == 1 else False
+        if centres:
+            return no(f"of {shapes_text(info)}, columns 0 to 3 are no corners but centre and size, in fractions")
+        if centres is None:
+            verdict = perhaps(f"{verdict.why}; but they may be RT-DETR's centre and size as well", verdict.classes)
         if "task" not in info.metadata and len(rows) and (rows[:, 2:4] < rows[:, :2] - 1e-3).any():
             return no(f"of {shapes_text(info)}, columns 2 and 3 are less than 0 and 1, so they are no corners")
         return super().confirm(info, width, height, verdict, outputs)
@@ -108,6 +140,57 @@ class EndToEndDecoder(RowsFamily):
         """See `Decoder.decode`."""
         found, rows, _ = self._chosen(outputs[0][index], confidence)
         return found._replace(masks=Masks(rows[:, 6:], outputs[1][index]) if len(outputs) == 2 else None)
+
+
+class RtdetrEndToEndDecoder(RowsFamily):
+    """RT-DETR as Ultralytics exports it today: rows of centre, size (fractions of the input), score, class; best first.
+
+    [batch, queries, 6]; a query may be several classes (Ultralytics 8.4.60 and later, nn/modules/head.py,
+    RTDETRDecoder). Before, as in 8.4.0, it wrote class scores: see `RtdetrDecoder`. Input: RGB / 255, stretched.
+    """
+
+    name: ClassVar[str] = "rtdetr-end2end"
+
+    @classmethod
+    def preprocessing(cls, _info: NetworkInfo, width: int, height: int, /) -> Preprocessing:
+        """RGB / 255, stretched."""
+        return Preprocessing(width, height, fit="stretch")
+
+    @classmethod
+    def recognise(cls, info: NetworkInfo, _width: int, _height: int, /) -> Recognition:
+        """[batch, at most 1000 boxes, 6], and metadata that name the head; without them only values tell."""
+        columns = _rows(info)
+        if isinstance(columns, Recognition):
+            return columns
+        if (other := not_one_output_of("detect", info)) is not None:
+            return other
+        head = info.metadata.get("head", RTDETR_HEAD)
+        if columns != 6 or head != RTDETR_HEAD:
+            return no(f"needs [batch, boxes, 6] of a head {RTDETR_HEAD}; has {shapes_text(info)} of {head}")
+        why = f"output {shapes_text(info)}: 6 = centre + size + score + class, chosen in the graph"
+        classes = len(metadata_names(info))
+        if "head" in info.metadata:
+            return Recognition(True, why, classes)
+        return perhaps(f"{why}; but they may be corners + score + class as well", classes)
+
+    @classmethod
+    def confirm(
+        cls, info: NetworkInfo, width: int, height: int, verdict: Recognition, outputs: Arrays, /
+    ) -> Recognition:
+        """As all rows, and boxes within 0..1 that can be no corners, unless the metadata name the head."""
+        rows = outputs[0].reshape(-1, outputs[0].shape[-1])
+        centres = _of_centres(info, rows)
+        if centres is False:
+            return no(f"columns 0 to 3 of {shapes_text(info)} are corners, or rows are empty, or not within 0..1")
+        if centres:
+            verdict = Recognition(True, verdict.why.partition("; but")[0], verdict.classes)
+        return super().confirm(info, width, height, verdict, outputs)
+
+    def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
+        """See `Decoder.decode`."""
+        output = outputs[0][index]
+        rows = np.asarray(output[sure(output[:, 4], confidence)], np.float32)
+        return Raw(xyxy_from_cxcywh(rows[:, :4] * self.size), rows[:, 4], rows[:, 5].astype(np.int32))
 
 
 class EndToEndPoseDecoder(RowsFamily):

@@ -93,6 +93,8 @@ def chooser_for(decoder: str, info: NetworkInfo, choice: Choice) -> Chooser | No
         return None
     if decoder == "rtdetr" and not prototypes:
         return _boxes_alone(functools.partial(queries, choice=choice))
+    if decoder == "rtdetr-end2end" and not prototypes:
+        return _boxes_alone(functools.partial(finished_queries, choice=choice))
     extra = (info.outputs[1].shape[1] or 0) if prototypes else 0
     if decoder == "yolo-end2end" and info.outputs[0].shape[-1] == COLUMNS + extra:
         rows = functools.partial(end_to_end, choice=choice)
@@ -184,6 +186,13 @@ def queries(outputs: Sequence[Any], choice: Choice) -> Chosen:
     scores, classes = rows[..., 4:].max(-1)
     scores = _not_turned(_sure(scores, choice), rows[..., 2:4])
     return _best(_corners(rows[..., :4] * _size(rows, choice)), scores, classes.float(), choice)
+
+
+def finished_queries(outputs: Sequence[Any], choice: Choice) -> Chosen:
+    """Rows of centre and size in fractions, score and class [batch, rows, 6]; see `RtdetrEndToEndDecoder`."""
+    rows = outputs[0].float()
+    scores = _not_turned(_sure(rows[..., 4], choice), rows[..., 2:4])
+    return _best(_corners(rows[..., :4] * _size(rows, choice)), scores, rows[..., 5], choice)
 
 
 def query_logits(outputs: Sequence[Any], choice: Choice, at: tuple[int, int]) -> Chosen:
