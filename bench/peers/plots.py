@@ -10,8 +10,14 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from results import Throughput
 
-_COLOURS = {"Sluice": "#00796b", "OpenCV loop": "#e65100", "Ultralytics": "#1565c0", "InferencePipeline": "#6a1b9a",
-            "modelpipe": "#8d6e63"}  # fmt: skip
+_COLOURS = {
+    "Sluice": "#00796b",
+    "Sluice, int8": "#4db6ac",
+    "OpenCV loop": "#e65100",
+    "Ultralytics": "#1565c0",
+    "InferencePipeline": "#6a1b9a",
+    "modelpipe": "#8d6e63",
+}
 
 
 def plot(found: Throughput, field: str, label: str, path: Path) -> None:

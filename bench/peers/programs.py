@@ -22,13 +22,15 @@ PEERS = {
     "InferencePipeline": ("inference_pipeline.py", ".venv-peers/inference"),
     "modelpipe": ("modelpipe_chunks.py", ".venv-peers/modelpipe"),
 }
+# Other arithmetic than the others', so no part of the goals.
+CHOICES = {"Sluice, int8": ("sluice_int8.py", ".venv")}
 # What one machine could do at most. The network twice: one run after the other on all cores, and one per core at once.
 LIMITS = {
     "decode alone": ("decode_only.py", ".venv"),
     "network alone": ("model_only.py", ".venv"),
     "network alone, one per core": ("model_only.py", ".venv"),
 }
-PROGRAMS = PEERS | LIMITS
+PROGRAMS = PEERS | CHOICES | LIMITS
 _PACKAGES = (
     "onnxruntime", "ultralytics", "inference-cpu", "modelpipe", "trackers", "supervision", "opencv-python", "torch"
 )  # fmt: skip

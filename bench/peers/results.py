@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+OURS = ("Sluice", "Sluice, int8")
 LIMITS = ("decode alone", "network alone", "network alone, one per core")
 
 
@@ -25,7 +26,7 @@ class Throughput:
         self.sizes = list(dict.fromkeys(run["clip"] for run in self.runs))
         self.counts = sorted({run["streams"] for run in self.runs})
         self.programs = [name for name in dict.fromkeys(run["program"] for run in self.runs) if name not in LIMITS]
-        self.programs.sort(key=lambda name: name != "Sluice")
+        self.programs.sort(key=lambda name: OURS.index(name) if name in OURS else len(OURS))
 
     def of(self, program: str, size: str, streams: int) -> list[dict[str, Any]]:
         """The runs that went well."""
@@ -61,6 +62,6 @@ class Throughput:
         values = [
             (value, name)
             for name in self.programs
-            if name != "Sluice" and (value := self.best(name, size, streams, field)) is not None
+            if name not in OURS and (value := self.best(name, size, streams, field)) is not None
         ]
         return (min(values) if least else max(values)) if values else None
