@@ -318,6 +318,14 @@ def test_a_single_image_is_one_frame(data: Path) -> None:
     assert (frame.width, frame.height) == (810, 1080)
 
 
+def times_of(video: Path) -> list[float]:
+    """When each picture of a video is shown, in milliseconds."""
+    reader, times = cv2.VideoCapture(str(video)), []
+    while reader.read()[0]:
+        times.append(reader.get(cv2.CAP_PROP_POS_MSEC))
+    return times
+
+
 @pytest.mark.parametrize("batch_size", [2, 1], ids=["together", "one by one, at the same times"])
 def test_all_streams_in_one_tiled_file(tmp_path: Path, batch_size: int) -> None:
     out = tmp_path / "all.mp4"
@@ -326,7 +334,9 @@ def test_all_streams_in_one_tiled_file(tmp_path: Path, batch_size: int) -> None:
     assert summary.ok, summary.errors
     assert summary.outputs == [str(out)]
     assert [stream.frames_out for stream in summary.streams] == [15, 15]
-    assert cv2.VideoCapture(str(out)).read()[0]
+    times = times_of(out)
+    assert len(times) >= 15 if batch_size == 2 else len(times) == 30
+    assert times == sorted(set(times))
 
 
 def test_messages_tell_the_streams_name_and_what_the_program_says_of_it(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 #include "carry_meta.h"
 #include "collect.h"
 
+#define LEAST_STEP (100 * GST_USECOND)
+
 /* Mirrored by contract/_collect.py. */
 typedef struct {
   GstPad *pad;                    /* where the batches go; NULL: to the caller, one by one */
@@ -54,7 +56,8 @@ static gboolean add_metadata(GstBuffer *batch, const Output *output, const Sluic
 }
 
 /* A batch of the frames that were taken; NULL, with the reason, where they make none. Its PTS is their largest running
- * time, or just more than the last batch's: encoders give pictures of the same time none, which muxers of files refuse. */
+ * time, or LEAST_STEP more than the last batch's: encoders give pictures of the same time none, which muxers of files
+ * refuse, and files count in ticks of some microseconds. */
 static GstBuffer *make_batch(Collector *collector, const GQueue *taken, const Output *output, char *error,
                              gsize room) {
   g_autofree RawFrame *frames = g_new(RawFrame, taken->length);
@@ -70,7 +73,8 @@ static GstBuffer *make_batch(Collector *collector, const GQueue *taken, const Ou
     captures[n] = frame->capture;
     collector->next_pts = MAX(collector->next_pts, (guint64)frame->running_time);
   }
-  GST_BUFFER_PTS(batch) = collector->next_pts++;
+  GST_BUFFER_PTS(batch) = collector->next_pts;
+  collector->next_pts += LEAST_STEP;
   if (!sluice_batch_frames(batch, frames, n, output->capacity, error, room) ||
       !add_metadata(batch, output, rows, captures, frames, n, error, room))
     gst_clear_buffer(&batch);
