@@ -25,6 +25,11 @@ def test_advice(busy: float, dropped: float, held_back: bool, said: str) -> None
 
 
 def test_a_summary_says_it_too() -> None:
-    streams = [StreamSummary("rtsp://gate", frames_in=100, dropped=30)]
+    streams = [StreamSummary("rtsp://gate", frames_in=100, dropped=40, overtaken=30)]
     assert "30% of the frames are dropped; a smaller model" in str(Summary(streams, busy=0.95))
     assert "too slow" not in str(Summary(streams, busy=0.2))
+
+
+def test_frames_that_only_a_rate_leaves_out_do_not_make_a_model_too_slow() -> None:
+    streams = [StreamSummary("street.mp4", frames_in=100, dropped=50), StreamSummary("rtsp://gate", frames_in=100)]
+    assert "too slow" not in str(Summary(streams, busy=0.95))

@@ -122,6 +122,7 @@ def _stream(status: StreamStatus, mux: dict[str, float], objects: dict[tuple[int
         frames_in=status.frames_in,
         frames_out=status.frames_out,
         dropped=status.dropped,
+        overtaken=status.overtaken,
         fps=status.fps,
         reconnects=status.reconnects,
         waiting=max(0, int(waiting)),

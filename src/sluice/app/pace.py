@@ -11,12 +11,11 @@ _HELPS = "a smaller model, an interval, a lower rate of the streams or more proc
 def advice(busy: float, dropped: float, *, held_back: bool = False) -> str:
     """Return one line that says that the model is too slow and what helps; "" where it isn't.
 
-    Frames that only a rate leaves out, with a model that has time, are no reason for one; nor are files that are read
-    as fast as the model takes them.
+    Frames that a rate leaves out are no reason for one; nor are files that are read as fast as the model takes them.
 
     Args:
         busy: seconds that the model computed in each second.
-        dropped: share of the frames that were dropped, 0 to 1.
+        dropped: share of the frames that gave way to newer ones in front of the model, 0 to 1.
         held_back: whether frames of a live stream wait in a queue that is never empty.
     """
     if busy < BUSY or not (dropped > _DROPPED or held_back):

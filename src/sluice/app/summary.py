@@ -22,6 +22,7 @@ class StreamSummary:
         objects: objects on all frames together.
         tracks: distinct identities among them.
         dropped: frames left out by policy: of a live source that nobody took in time, or above a target rate.
+        overtaken: those of them that gave way to newer ones in front of the model.
         reconnects: how often the source was opened again.
         decoder: the decoding element, "" where there was none.
         memory: which memory its frames went to the model in: "system", "NVMM" or "CUDAMemory"; "" where none came.
@@ -45,6 +46,7 @@ class StreamSummary:
     reconnects: int = 0
     decoder: str = ""
     memory: str = ""
+    overtaken: int = 0
 
     @property
     def failed(self) -> bool:
@@ -136,8 +138,8 @@ class Summary:
                 f"{self.segments.get('answered', 0)} of {self.segments.get('asked', 0)} segments answered{without}"
             )
         lines += self._memory()
-        came, dropped = (sum(getattr(stream, name) for stream in self.streams) for name in ("frames_in", "dropped"))
-        lines += filter(None, [advice(self.busy, dropped / max(came, 1))])
+        came, late = (sum(getattr(stream, name) for stream in self.streams) for name in ("frames_in", "overtaken"))
+        lines += filter(None, [advice(self.busy, late / max(came, 1))])
         lines += [f"warning: {warning}" for warning in self.warnings]
         # The first line alone: a traceback below it stands in the JSON, and on the terminal where it happened.
         return "\n".join(lines + [f"error: {error.strip().splitlines()[0]}" for error in self.errors if error.strip()])

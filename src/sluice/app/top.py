@@ -120,8 +120,8 @@ def _advice(first: Look, last: Look) -> str:
     live = [sample.labels["stream"] for sample in last.numbers.all("stream_live") if sample.value]
     waits = any(all(look.numbers.one("frames_waiting", stream=stream) > 1 for look in (first, last)) for stream in live)
     came = grown("frames_in_total")
-    dropped = grown("frames_dropped_total") / came if came > 0 else 0.0
-    return advice(grown("model_busy_seconds_total") / seconds, dropped, held_back=waits)
+    overtaken = grown("frames_overtaken_total") / came if came > 0 else 0.0
+    return advice(grown("model_busy_seconds_total") / seconds, overtaken, held_back=waits)
 
 
 def _whole(numbers: Numbers) -> Text:

@@ -94,6 +94,7 @@ def _streams(streams: tuple[StreamNumbers, ...], states: tuple[str, ...]) -> Ite
     yield _counter("frames_in", "Frames that left a stream's decoder.", one, each("frames_in"))
     yield _counter("frames_out", "Frames that were seen behind the model and the tracker.", one, each("frames_out"))
     yield _counter("frames_dropped", "Frames left out by the stream's policy.", one, each("dropped"))
+    yield _counter("frames_overtaken", "Those that gave way to newer ones at the model.", one, each("overtaken"))
     yield _counter("reconnects", "How often a stream was opened again.", one, each("reconnects"))
     yield _gauge("fps", "Frames per second that came lately.", one, each("fps"))
     yield _gauge("frames_waiting", "Frames that wait in front of the batches.", one, each("waiting"))

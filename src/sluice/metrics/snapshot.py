@@ -21,6 +21,7 @@ class StreamNumbers:
         reconnects: how often it was opened again.
         waiting: frames that wait in front of the batches.
         live: whether frames come at the pace of the outside world.
+        overtaken: those of the dropped that gave way to newer ones in front of the model.
         last_frame_age: seconds since the last frame; None before the first.
         objects: by class.
     """
@@ -37,6 +38,7 @@ class StreamNumbers:
     last_frame_age: float | None = None
     objects: Mapping[str, int] = field(default_factory=dict)
     live: bool = False
+    overtaken: int = 0
 
 
 @dataclass(frozen=True)

@@ -95,8 +95,8 @@ def _in_precision(path: Path, precision: str, providers: list[Any]) -> bytes:
     """The network of a file, written so that it is computed in this precision."""
     if precision != "int8":
         raise ConfigurationError(
-            f"precision {precision!r}: ONNX Runtime computes in the types the file is written in, or with int8 a "
-            "quantised network in int8; convert the file, or use the runtime openvino"
+            f"precision {precision!r}: ONNX Runtime computes in the types the file is written in; right is none, "
+            "or int8 for a quantised network; else convert the file, or use the runtime openvino"
         )
     if providers != ["CPUExecutionProvider"]:
         raise ConfigurationError("precision 'int8' is for ONNX Runtime on a processor; on a GPU it is to be left out")

@@ -88,6 +88,7 @@ class StreamStatus:
         frames_in: frames that left its decoder, over all restarts.
         frames_out: frames that were seen behind the model and the tracker.
         dropped: frames left out by policy: freshest delivery, target rate, a program that did not take them.
+        overtaken: those of them that gave way to newer ones in front of the model.
         fps: frames per second that came lately.
         reconnects: how often it was opened again.
         decoder: the decoding element, "" before it is known.
@@ -109,6 +110,7 @@ class StreamStatus:
     frames_in: int = 0
     frames_out: int = 0
     dropped: int = 0
+    overtaken: int = 0
     fps: float = 0.0
     reconnects: int = 0
     decoder: str = ""

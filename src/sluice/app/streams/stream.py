@@ -149,10 +149,15 @@ class Stream:
         return frames + (session.frames_in if session is not None else 0)
 
     @property
-    def frames_dropped(self) -> int:
-        """Frames left out by policy in front of the model."""
+    def frames_overtaken(self) -> int:
+        """Frames that gave way to newer ones in front of the model."""
         session, _, dropped = self._books
-        return dropped + (session.frames_dropped if session is not None else 0) + self.flow.read().skipped
+        return dropped + (session.frames_dropped if session is not None else 0)
+
+    @property
+    def frames_dropped(self) -> int:
+        """Frames left out by policy in front of the model: those that were overtaken, and those beyond a rate."""
+        return self.frames_overtaken + self.flow.read().skipped
 
     @property
     def frames_seen(self) -> int:
@@ -199,6 +204,7 @@ class Stream:
             frames_in=self.frames_in,
             frames_out=self.frames_seen,
             dropped=self.frames_dropped + dropped_behind,
+            overtaken=self.frames_overtaken,
             fps=self.fps,
             reconnects=supervisor.reconnects,
             decoder=decoder or self._picture[0],

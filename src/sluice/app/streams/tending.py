@@ -248,7 +248,7 @@ class Tending:
             summary.frames_in, summary.frames_out = status.frames_in, stream.frames_out
             if stream.counts is not None:
                 summary.objects, summary.tracks = stream.counts.objects, stream.counts.tracks
-            summary.dropped = status.dropped
+            summary.dropped, summary.overtaken = status.dropped, status.overtaken
             summary.reconnects, summary.decoder, summary.memory = status.reconnects, status.decoder, stream.memory
 
     def _capture(self, stream: Stream) -> CaptureTime:
