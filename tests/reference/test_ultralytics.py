@@ -44,6 +44,7 @@ FAMILIES = (
         for task in ("seg", "pose", "obb")
     ),
     *(Family(f"yolo26n-{task}", {"nms": False}) for task in ("seg", "pose", "obb")),
+    Family("rtdetr-resnet50"),
 )
 CLASSIFIERS = tuple(Family(f"{name}-cls", size=(224, 224)) for name in ("yolo26n", "yolo11n", "yolov8n"))
 

@@ -13,6 +13,7 @@ from sluice.models.detections import Detections
 
 BEST = 3.0  # the strongest class logit; those of fresh weights differ by hundredths only
 SHARE = 0.02  # share of the cells whose best class is more likely than not
+SPREAD = 1.5  # of the logits of RT-DETR's queries
 CLASSIFIER_GAIN = 20.0  # spreads a classifier's probabilities
 
 
@@ -38,8 +39,13 @@ class Family:
 
     @property
     def end_to_end(self) -> bool:
-        """Whether the export's last part is the end-to-end head."""
-        return self.export.get("nms", True) is False
+        """Whether the export's last part chooses the boxes: the end-to-end head, or RT-DETR's."""
+        return self.export.get("nms", True) is False or self.rtdetr
+
+    @property
+    def rtdetr(self) -> bool:
+        """Whether Ultralytics has it under a class of its own."""
+        return self.name.startswith("rtdetr")
 
 
 class ReferenceNet:
@@ -80,8 +86,12 @@ class ReferenceNet:
     def detections(
         self, rgb: np.ndarray, confidence: float, iou: float = 0.7, *, fine_masks: bool = False
     ) -> Detections:
-        """The same as `Detections`."""
-        return Detections.from_ultralytics(self.results(rgb, confidence, iou, fine_masks=fine_masks))
+        """The same as `Detections`, within the picture: Ultralytics lets RT-DETR's boxes reach beyond it."""
+        found = Detections.from_ultralytics(self.results(rgb, confidence, iou, fine_masks=fine_masks))
+        if self.family.rtdetr:
+            height, width = rgb.shape[:2]
+            found.xyxy = found.xyxy.clip(0, (width, height, width, height)).astype(np.float32)
+        return found
 
     @property
     def _head(self) -> Any:
@@ -89,10 +99,10 @@ class ReferenceNet:
 
     def _build(self) -> Any:
         import torch
-        from ultralytics import YOLO
+        from ultralytics import RTDETR, YOLO
 
         torch.manual_seed(self.family.seed)
-        yolo = YOLO(f"{self.family.name}.yaml")
+        yolo = (RTDETR if self.family.rtdetr else YOLO)(f"{self.family.name}.yaml")
         tune(yolo.model, self.rgb, self.family.size)
         if hasattr(yolo.model, "end2end"):
             yolo.model.end2end = self.family.end_to_end
@@ -133,6 +143,8 @@ def tune(model: Any, rgb: np.ndarray, size: tuple[int, int]) -> None:
                 _tune_scores(model, [level[-1] for level in getattr(head, classes)], tensor)
                 if head.reg_max == 1:  # distances as they are, which fresh weights make negative
                     _tune_distances(model, [level[-1] for level in getattr(head, boxes)], tensor)
+        if hasattr(head, "dec_score_head"):
+            _tune_queries(model, tensor)
         if hasattr(head, "linear"):
             head.linear.weight.mul_(CLASSIFIER_GAIN)
 
@@ -172,6 +184,20 @@ def _tune_distances(model: Any, convolutions: list[Any], pictures: Any) -> None:
     for layer in convolutions:
         layer.weight.mul_(gain)
         layer.bias.fill_(3.0)
+
+
+def _tune_queries(model: Any, pictures: Any) -> None:
+    """Let RT-DETR's queries differ: fresh weights leave each its anchor's box, and scores that only rounding orders."""
+    import torch
+
+    head = model.model[-1]
+    for layers in (head.enc_bbox_head.layers, *(box.layers for box in head.dec_bbox_head)):
+        torch.nn.init.normal_(layers[-1].weight, std=0.02)
+    # The encoder's scores choose what the decoder sees.
+    for layer, place in ((head.enc_score_head, 3), (head.dec_score_head[-1], 1)):
+        logits = model(pictures)[1][place]
+        layer.weight.mul_(SPREAD / float((logits - layer.bias).std()))
+        layer.bias.fill_(-BEST)
 
 
 def _outputs(model: Any, convolutions: list[Any], pictures: Any) -> Any:
