@@ -52,6 +52,11 @@ def test_what_is_no_credential_stays(uri: str) -> None:
     assert redact(uri) == uri
 
 
+def test_the_text_behind_a_secret_stays() -> None:
+    assert redact("rtsp://host/s?token=sesame: refused") == "rtsp://host/s?token=***: refused"
+    assert redact("http://host/s?token=se:same&x=1") == "http://host/s?token=***&x=1"
+
+
 def test_at_sign_in_a_password_is_escaped_for_the_element_that_opens_it() -> None:
     (source,) = parse_sources(["rtsp://user:p@ss%20w@host/s"])
     assert source.uri == "rtsp://user:p%40ss%20w@host/s"

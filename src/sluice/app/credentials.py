@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 _URI = re.compile(r"([a-zA-Z][\w+.-]*://)([^\s'\"]+)")
 _SECRET_QUERY = re.compile(
-    r"(?i)([?&;](?:pass(?:word|wd|phrase)?|pwd|token|secret|key|api[_-]?key|sig(?:nature)?|auth)=)[^&;#\s'\"]+"
+    r"(?i)([?&;](?:pass(?:word|wd|phrase)?|pwd|token|secret|key|api[_-]?key|sig(?:nature)?|auth)=)[^&;#\s'\"]+?"
+    r"(?=:?(?:[&;#\s'\"]|$))"  # a colon behind it is the text's
 )
 _QUERY = re.compile(r"[?&][\w.-]+=")
 _AUTHORITY = re.compile(r"[^/?#]*")

@@ -245,7 +245,7 @@ def test_the_command_checks_and_says_all(tmp_path: Path) -> None:
     path.write_text("streams: [{name: a, source: 'test:ball?live=1'}]")
     right = CliRunner().invoke(app, ["serve", str(path), "--check"])
     assert right.exit_code == 0
-    assert "no fault found; 1 streams" in right.output
+    assert "no fault found; 1 stream\n" in right.output
     assert CliRunner().invoke(app, ["serve", str(tmp_path / "missing.yaml")]).exit_code == 2
     assert CliRunner().invoke(app, ["serve"]).exit_code == 2
 

@@ -59,7 +59,8 @@ def serve(path: Path, *, check_only: bool = False, verbose: bool = False) -> int
         kept = state.read()
         _check_kept(kept, state)
         if check_only:
-            print(f"{path}: no fault found; {len(kept.streams(loaded.config.streams))} streams")
+            count = len(kept.streams(loaded.config.streams))
+            print(f"{path}: no fault found; {count} stream{'' if count == 1 else 's'}")
             return OK
         _log_to_stderr(loaded.secrets.scrub, verbose)
         _allow_many_files()
