@@ -17,7 +17,8 @@ def interruption(message: Gst.Message) -> KeyboardInterrupt | None:
     """Return the interruption behind an error: of the thread that starts elements, where their guards catch it."""
     if _detail(message, "exception") != KeyboardInterrupt.__name__:
         return None
-    return KeyboardInterrupt(describe(message)[0].rpartition(":")[2].strip())
+    found, status = message.parse_error_details().get_int("status")
+    return KeyboardInterrupt(status) if found else KeyboardInterrupt()
 
 
 def _detail(message: Gst.Message, name: str) -> str:
