@@ -44,4 +44,7 @@ class Trial:
         before = self._before.get(worker)
         if before is None or (worker in self.canaries and counts.model == self.model != before.model):
             before = self._before[worker] = counts
-        return counts.since(before)
+        since = counts.since(before)
+        if worker in self.canaries and counts.model != self.model:  # what the one before did is no fault of the new one
+            return ModelCounts(since.model, refusal=since.refusal, refused=since.refused)
+        return since
