@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+sys.path.append(str(Path(__file__).parents[2] / "bench"))
 import gpu_list
 from gpu_list import DONE, FAILED, LATE, UNTRIED, Form, forms, measure
 
