@@ -10,9 +10,18 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[2] / "bench"))
+BENCH = str(Path(__file__).parents[2] / "bench")
+sys.path.append(BENCH)
 import gpu_list
 from gpu_list import DONE, FAILED, LATE, UNTRIED, Form, forms, measure
+
+sys.path.remove(BENCH)  # it has modules of the same names as folders of tests
+
+
+@pytest.fixture(autouse=True)
+def beside_it(monkeypatch):
+    """What it imports when it is asked to is found."""
+    monkeypatch.syspath_prepend(BENCH)
 
 
 def python(name, text, seconds=20.0, out=None):
