@@ -126,7 +126,7 @@ def main() -> None:
         run = measure(program, size, streams, repeat, arguments.model.resolve(), arguments.clips)
         runs.append(run)
         print(f"{size} x{streams} {program}: {run.failure or f'{run.frames_per_second:.1f} frames/s'}", flush=True)
-    write("throughput.json", arguments.model, [asdict(run) for run in runs])
+        write("throughput.json", arguments.model, [asdict(run) for run in runs])  # an interruption costs one run
 
 
 if __name__ == "__main__":
