@@ -377,7 +377,7 @@ def test_a_model_that_fails_is_rolled_back_and_one_that_works_is_promoted(site: 
         run("roll-out", site.model(name), "--canary", "cam-3", *at)
         site.wait(lambda status: status["rollout"] is None)
         assert reason in site.told("rollout-rolled-back")[-1]
-    site.wait(lambda status: models(status) == {site.model("Finds")})
+        site.wait(lambda status: models(status) == {site.model("Finds")})
     run("roll-out", site.model("FindsToo"), *at)
     site.wait(lambda status: models(status) == {site.model("FindsToo")})
     assert places(site.status()) == places(before), "no stream has moved"
