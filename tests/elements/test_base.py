@@ -362,6 +362,16 @@ def test_an_error_names_stream_and_frame() -> None:
     assert details.get_string("exception") == "ValueError"
 
 
+@pytest.mark.parametrize(("given", "status"), [((143,), (True, 143)), ((), (False, 0)), (("enough",), (False, 0))])
+def test_an_interruption_is_told_with_the_status_that_it_was_given(given: tuple, status: tuple) -> None:
+    element, bus = Gst.ElementFactory.make("identity"), Gst.Bus()
+    element.set_bus(bus)
+    guard.post_error(element, KeyboardInterrupt(*given))
+    details = bus.pop().parse_error_details()
+    assert details.get_string("exception") == "KeyboardInterrupt"
+    assert details.get_int("status") == status
+
+
 def test_a_failed_start_fails_the_state_change() -> None:
     pipeline = Gst.parse_launch("fakesrc ! testinflight name=e ! fakesink")
     element = pipeline.get_by_name("e")

@@ -72,8 +72,9 @@ def _details(error: BaseException, stream: int | None, frame: int | None) -> Gst
         details.set_value("stream", GObject.Value(GObject.TYPE_INT, int(stream)))
     if frame is not None:
         details.set_value("frame", GObject.Value(GObject.TYPE_INT64, int(frame)))
-    if isinstance(error, KeyboardInterrupt) and error.args:  # the exit status that whoever raised it wants
-        details.set_value("status", GObject.Value(GObject.TYPE_INT, int(error.args[0])))
+    if isinstance(error, KeyboardInterrupt) and error.args and isinstance(error.args[0], int):
+        # The exit status that whoever raised it wants.
+        details.set_value("status", GObject.Value(GObject.TYPE_INT, error.args[0]))
     # An error that we raise on purpose says all in its text; of any other without own lines the fault is ours.
     lines = format_own_lines(error) or ("" if isinstance(error, SluiceError) else format_trace(error))
     details.set_value("lines", printable(lines))

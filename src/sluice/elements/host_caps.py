@@ -18,7 +18,7 @@ HOST_CAPS = f"video/x-raw, format={RAW_FORMATS}; video/x-raw(memory:SluiceSurfac
 """What such elements give; the memory of a batch of ``memory:SluiceSurface`` may also be a GPU's."""
 
 GPU_CAPS = f"video/x-raw(memory:CUDAMemory), format={RAW_FORMATS}; video/x-raw(memory:NVMM), format={RAW_FORMATS}"
-"""Batches of any format: each surface says its own."""
+"""Single frames in a GPU's memory, which such elements bring to the host."""
 
 _CUDA, _NVMM, _BATCH = "memory:CUDAMemory", "memory:NVMM", "memory:SluiceSurface"
 _OF_NVMM = ("gpu-id", "nvbuf-memory-type", "num-surfaces-per-frame", "batch-size")

@@ -1,6 +1,6 @@
 /* Keeps off a pipeline's bus what nobody reads, in the thread that posts it and without the GIL.
  *
- * Every element that changes its state posts some messages. Up to GStreamer 1.24 the bus is a GstAtomicQueue, in which
+ * Every element that changes its state posts some messages. In GStreamer 1.22 the bus is a GstAtomicQueue, in which
  * each writer spins until all before it are done. When a hundred threads post at once on two cores, and one that is
  * not done waits for its turn, the others use the processor up: starting or stopping 200 streams took minutes. */
 #include <gst/gst.h>
