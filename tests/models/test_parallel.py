@@ -1,6 +1,7 @@
 """Calls made at once by several threads."""
 
 import threading
+import time
 
 import pytest
 
@@ -75,3 +76,11 @@ def test_a_call_that_hangs_keeps_nobody_from_closing():
     workers.begin(lambda _, items: (gate.wait(60), list(items))[1], [1])
     workers.close(0.05)
     gate.set()
+
+
+def test_the_last_reference_may_go_in_one_of_the_threads():
+    workers = Workers(2)
+    assert workers.begin(lambda _, items: [workers.end() for _ in items], [1]).finish() == [None]
+    end = time.monotonic() + 10
+    workers.join(end)
+    assert time.monotonic() < end

@@ -166,7 +166,8 @@ class NetworkModel:
         self._network = network
         if len(self._inputs) > 1:
             self._workers = Workers(len(self._inputs), head.batch or 1)
-            weakref.finalize(self, self._workers.close, 0).atexit = False
+            # The last reference may go in one of these threads, which can't wait for itself.
+            weakref.finalize(self, self._workers.end).atexit = False
         try:
             self._gpu, self._why_not_gpu = self._gpu_path(network, head, spec), ""
         except ConfigurationError as error:  # frames in system memory can do without

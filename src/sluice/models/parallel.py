@@ -51,10 +51,14 @@ class Workers(Generic[Item, Result]):
             parts.append(future)
         return BegunParts(parts)
 
-    def close(self, timeout: float) -> None:
-        """End the threads behind the calls begun; wait for so many seconds for each."""
+    def end(self) -> None:
+        """Let the threads end behind the calls begun; never waits, so that any thread may say it, one of them too."""
         for _ in self._threads:
             self._jobs.put(None)
+
+    def close(self, timeout: float) -> None:
+        """End the threads behind the calls begun; wait for so many seconds for each."""
+        self.end()
         for thread in self._threads:
             thread.join(timeout)
 
@@ -68,8 +72,7 @@ class Workers(Generic[Item, Result]):
         with contextlib.suppress(queue.Empty):
             while (job := self._jobs.get_nowait()) is not None:
                 job[2].cancel()
-        for _ in self._threads:
-            self._jobs.put(None)
+        self.end()
 
 
 _all: weakref.WeakSet[Workers[Any, Any]] = weakref.WeakSet()
