@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
 
 PACKAGES = ["gstreamer-1.0", "gstreamer-video-1.0"]
 FLAGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror=implicit-function-declaration"]
@@ -22,7 +24,22 @@ def pkg_config(option: str) -> list[str]:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 
 
+class PlainName(build_ext):
+    """Names the library without the interpreter's tag, since every interpreter loads the same file."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        return str(Path(*fullname.split("."))) + ".so"
+
+
+class AnyPython(bdist_wheel):
+    """Tags the wheel with the platform only: the library calls no function of Python's."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", super().get_tag()[2]
+
+
 setup(
+    cmdclass={"build_ext": PlainName, "bdist_wheel": AnyPython},
     ext_modules=[
         Extension(
             # A plain shared library loaded through ctypes, not an importable module: it never touches Python objects,

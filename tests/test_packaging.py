@@ -75,8 +75,15 @@ def test_the_wheel_has_all_that_git_knows_of_the_package_but_the_sources_in_c(wh
     known = {path.removeprefix("src/") for path in run("git", "ls-files", "src/sluice", cwd=ROOT).splitlines()}
     assert "sluice/py.typed" in known
     assert {name for name in known if "/native/" not in name} <= set(names)
-    assert any(name.startswith("sluice/contract/_libsluice") and name.endswith(".so") for name in names)
+    assert "sluice/contract/_libsluice.so" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_wheel_is_for_every_python_on_this_platform(wheel: Path) -> None:
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    assert wheel.name.endswith(f"-py3-none-{platform}.whl"), wheel.name
+    library = zipfile.ZipFile(wheel).read("sluice/contract/_libsluice.so")
+    assert not re.search(rb"\0_?Py[A-Z_]\w*\0", library), "a library that calls Python's functions is bound to its version"
 
 
 def test_gstreamer_finds_the_elements_of_an_installed_wheel(environment: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import ctypes
 import functools
-import importlib.machinery
 from pathlib import Path
 
 from sluice.errors import ContractError
@@ -15,12 +14,10 @@ def library() -> ctypes.CDLL:
     Raises:
         ContractError: the library was not built, with the command that builds it.
     """
-    folder = Path(__file__).parent
-    for suffix in importlib.machinery.EXTENSION_SUFFIXES:
-        path = folder / f"_libsluice{suffix}"
-        if path.exists():
-            return ctypes.CDLL(str(path))
-    raise ContractError(
-        f"no _libsluice library in {folder}: it is built when Sluice is installed; run `pip install -e .` with gcc, "
-        "pkg-config, libgstreamer1.0-dev and libgstreamer-plugins-base1.0-dev installed"
-    )
+    path = Path(__file__).with_name("_libsluice.so")
+    if not path.exists():
+        raise ContractError(
+            f"no {path.name} in {path.parent}: it is built when Sluice is installed; run `pip install -e .` with gcc, "
+            "pkg-config, libgstreamer1.0-dev and libgstreamer-plugins-base1.0-dev installed"
+        )
+    return ctypes.CDLL(str(path))
