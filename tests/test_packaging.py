@@ -83,7 +83,7 @@ def test_the_wheel_is_for_every_python_on_this_platform(wheel: Path) -> None:
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     assert wheel.name.endswith(f"-py3-none-{platform}.whl"), wheel.name
     library = zipfile.ZipFile(wheel).read("sluice/contract/_libsluice.so")
-    assert not re.search(rb"\0_?Py[A-Z_]\w*\0", library), "a library that calls Python's functions is bound to its version"
+    assert not re.search(rb"\0_?Py[A-Z_]\w*\0", library), "a library that calls Python is bound to its version"
 
 
 def test_gstreamer_finds_the_elements_of_an_installed_wheel(environment: Path, tmp_path: Path) -> None:
