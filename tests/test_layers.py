@@ -1,4 +1,4 @@
-"""Imports go downwards only: app, pyservicemaker, elements, models, runtimes, contract, errors; and not sideways."""
+"""Imports go down only: app, pyservicemaker, elements, models, runtimes, contract, errors, protobuf; not sideways."""
 
 import ast
 from pathlib import Path
@@ -11,10 +11,12 @@ BESIDE = {"tracking", "drawing", "messages", "analytics", "metrics", "recording"
 
 ALLOWED = {
     "errors": set(),
+    "protobuf": set(),
     "contract": {"errors"},
-    "runtimes": {"errors", "contract"},
+    "runtimes": {"errors", "protobuf", "contract"},
     "models": {"errors", "contract", "runtimes"},
     **{name: {"errors", "contract"} for name in BESIDE},
+    "messages": {"errors", "protobuf", "contract"},
     "elements": {"errors", "contract", "runtimes", "models", *BESIDE},
     "pyservicemaker": {"errors", "contract", "elements"},
     "app": {"errors", "contract", "runtimes", "models", *BESIDE, "elements"},

@@ -12,7 +12,7 @@ from data_folders import REFERENCE
 from elements.batch_feed import Feed, Gst
 from elements.event_samples import Samples
 from sluice.contract.metadata import BatchMeta, Lease
-from sluice.messages.deepstream_protobuf import types
+from sluice.messages.deepstream_protobuf import frame_class
 from sluice.messages.payload import PAYLOAD_META
 
 CASES = sorted(path.stem for path in REFERENCE.glob("samples/msgconv/cases/*.json"))
@@ -73,7 +73,7 @@ def compare(found, component, expected, case):
         assert len(found) == expected["payloadSize"]
         assert json.loads(found).keys() == expected["payload_json"].keys()
     elif case["element_properties"]["payload-type"] == 2:
-        ours, theirs = map(types().frame.FromString, (found, base64.b64decode(expected["payload_b64"])))
+        ours, theirs = map(frame_class().FromString, (found, base64.b64decode(expected["payload_b64"])))
         assert not any(len(UnknownFieldSet(part)) for part in (theirs, *theirs.objects))
         if new_api:
             ours.ClearField("timestamp")

@@ -116,7 +116,7 @@ def test_key_points_of_an_unknown_pose_and_beyond_the_names_are_left_out():
     joints = [(1.0, 2.0, 3.0, 0.5)] * 40
     assert full(EventRecord(object_type=ObjectType.PERSON, joints=joints, pose_type=9))["object"]["pose"] == {}
     assert len(full(EventRecord(joints=joints, pose_type=1))["object"]["pose"]) == 34
-    frame = deepstream_protobuf.types().frame.FromString(
+    frame = deepstream_protobuf.frame_class().FromString(
         deepstream_protobuf.event_message([EventRecord(joints=joints, pose_type=0)], 1, None, "s")
     )
     assert len(frame.objects[0].pose.keypoints) == 18
@@ -125,7 +125,7 @@ def test_key_points_of_an_unknown_pose_and_beyond_the_names_are_left_out():
 
 def test_protobuf_carries_embeddings_and_refuses_a_time_that_is_none():
     message = deepstream_protobuf.event_message([EventRecord(embedding=[0.5, -1.0])], 1, None, "s")
-    frame = deepstream_protobuf.types().frame.FromString(message)
+    frame = deepstream_protobuf.frame_class().FromString(message)
     assert list(frame.objects[0].embedding.vector) == [0.5, -1.0]
     assert not frame.HasField("timestamp")
     with pytest.raises(ValueError, match="timestamp"):

@@ -75,7 +75,7 @@ class DeepStreamMessages:
         if settings.payload_type is PayloadType.PROTOBUF:
             from sluice.messages import deepstream_protobuf
 
-            deepstream_protobuf.types()
+            deepstream_protobuf.frame_class()
             self._per_frame = deepstream_protobuf.event_message
         else:
             self._per_frame = deepstream_minimal.event_message

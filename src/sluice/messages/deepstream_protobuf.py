@@ -1,14 +1,13 @@
 """DeepStream's protobuf schema (payload-type 2): package ``nv``, message ``Frame``, one per frame.
 
-The messages' types are built here from a table, so that no compiler of protobuf is needed. Fields that nvmsgconv never
-writes (gaze, lip activity, speed, direction, coordinates) are left out; a reader that knows them finds them empty.
+Fields that nvmsgconv never writes (gaze, lip activity, speed, direction, coordinates) are left out of the table; a
+reader that knows them finds them empty.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sluice.errors import ConfigurationError
@@ -17,8 +16,9 @@ from sluice.messages.deepstream_minimal import VERSION, type_name
 from sluice.messages.deepstream_objects import SeenObject
 from sluice.messages.deepstream_pose import joint_names, pose_axes, pose_name
 from sluice.messages.event_meta import KINDS, EventRecord, ObjectType
+from sluice.protobuf import Fields, message_classes
 
-_FIELDS: dict[str, tuple[tuple[int, str, str], ...]] = {
+_MESSAGES: dict[str, Fields] = {
     "Frame": (
         (1, "version", "string"),
         (2, "id", "string"),
@@ -38,60 +38,25 @@ _FIELDS: dict[str, tuple[tuple[int, str, str], ...]] = {
     "Bbox": ((1, "leftX", "float"), (2, "topY", "float"), (3, "rightX", "float"), (4, "bottomY", "float")),
     "Embedding": ((1, "vector", "repeated float"),),
     "Pose": ((1, "type", "string"), (2, "keypoints", "repeated .nv.Pose.Keypoint")),
+    "Object.InfoEntry": ((1, "key", "string"), (2, "value", "string")),
+    "Pose.Keypoint": ((1, "name", "string"), (2, "coordinates", "repeated float")),
 }
-_NESTED: dict[str, tuple[str, tuple[tuple[int, str, str], ...]]] = {
-    "Object": ("InfoEntry", ((1, "key", "string"), (2, "value", "string"))),
-    "Pose": ("Keypoint", ((1, "name", "string"), (2, "coordinates", "repeated float"))),
-}
-
-
-@dataclass(frozen=True)
-class Types:
-    """The classes of protobuf messages."""
-
-    frame: Any
-    object: Any
 
 
 @functools.cache
-def types() -> Types:
-    """Return the message classes.
+def frame_class() -> Any:
+    """The class of the message ``Frame``.
 
     Raises:
         ConfigurationError: the package protobuf is not installed.
     """
     try:
-        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
+        from google.protobuf import timestamp_pb2
     except ImportError as error:
         raise ConfigurationError(
             "payload-type 2 needs the package protobuf; install it with: pip install protobuf"
         ) from error
-    file = descriptor_pb2.FileDescriptorProto(name="sluice/nv.proto", package="nv", syntax="proto3")
-    file.dependency.append(timestamp_pb2.DESCRIPTOR.name)
-    for name, fields in _FIELDS.items():
-        message = file.message_type.add(name=name)
-        _add_fields(message, fields)
-        if name in _NESTED:
-            nested_name, nested_fields = _NESTED[name]
-            nested = message.nested_type.add(name=nested_name)
-            _add_fields(nested, nested_fields)
-            nested.options.map_entry = nested_name.endswith("Entry")
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
-    pool.Add(file)
-    classes = [message_factory.GetMessageClass(pool.FindMessageTypeByName(name)) for name in ("nv.Frame", "nv.Object")]
-    return Types(*classes)
-
-
-def _add_fields(message: Any, fields: Iterable[tuple[int, str, str]]) -> None:
-    kinds = {"string": 9, "float": 2, "message": 11}  # FieldDescriptorProto.Type
-    for number, name, kind in fields:
-        label = 3 if kind.startswith("repeated ") else 1  # FieldDescriptorProto.Label
-        kind = kind.removeprefix("repeated ")
-        field = message.field.add(name=name, number=number, label=label)
-        field.type = kinds.get(kind, kinds["message"])
-        if kind.startswith("."):
-            field.type_name = kind
+    return message_classes("nv", "proto3", _MESSAGES, [timestamp_pb2.DESCRIPTOR])["Frame"]
 
 
 def event_message(events: Sequence[EventRecord], frame_id: int, timestamp: str | None, sensor: str) -> bytes:
@@ -118,7 +83,7 @@ def object_message(objects: Iterable[SeenObject], frame_number: int, timestamp: 
 
 
 def _frame(number: int, timestamp: str | None, sensor: str) -> Any:
-    frame = types().frame(version=VERSION, id=str(number), sensorId=sensor)
+    frame = frame_class()(version=VERSION, id=str(number), sensorId=sensor)
     if timestamp is not None:
         frame.timestamp.FromJsonString(timestamp)
     return frame

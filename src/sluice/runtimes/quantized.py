@@ -9,13 +9,14 @@ YOLO11n takes three times as long. So all activations are made unsigned here, be
 from __future__ import annotations
 
 import functools
-import mmap
 import platform
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from sluice.protobuf import Fields, message_classes
 
 _INT8, _UINT8 = 3, 2  # TensorProto.DataType
 _SHIFT = 128  # signed to unsigned: of values and zero points alike, so that what they stand for stays
@@ -39,8 +40,8 @@ _MOVING = {
 }
 _WITH_GRAPHS = ("If", "Loop", "Scan")
 
-# The fields of ONNX that are read or written: number, name, kind. Protobuf keeps all others as they are.
-_FIELDS = {
+# The fields of ONNX that are read or written. Protobuf keeps all others as they are.
+_FIELDS: dict[str, Fields] = {
     "Model": ((7, "graph", ".sluice.onnx.Graph"),),
     "Graph": (
         (1, "node", "repeated .sluice.onnx.Node"),
@@ -59,7 +60,6 @@ _FIELDS = {
     ),
     "Value": ((1, "name", "string"),),
 }
-_KINDS = {"string": 9, "bytes": 12, "int32": 5, "int64": 3, "message": 11}  # FieldDescriptorProto.Type
 
 
 def with_unsigned_activations(path: Path) -> bytes | None:
@@ -72,13 +72,17 @@ def with_unsigned_activations(path: Path) -> bytes | None:
         the network as ONNX; None where there is nothing to change, or something that is not understood: then the file
         is to be run as it is.
     """
-    if not _mentions(path, b"QuantizeLinear"):
+    if path.stat().st_size >= _LARGEST:
+        return None
+    # Read and not mapped: a file that is overwritten meanwhile would end the process.
+    content = path.read_bytes()
+    if b"QuantizeLinear" not in content:
         return None
     from google.protobuf.message import DecodeError
 
     model = _model_class()()
     try:
-        model.ParseFromString(path.read_bytes())
+        model.ParseFromString(content)
     except DecodeError:
         return None  # ONNX Runtime says what is wrong with it
     return model.SerializeToString() if _rewrite(model.graph) else None
@@ -146,29 +150,7 @@ def _shifted(tensor: Any, name: str) -> Any:
     return type(tensor)(dims=tensor.dims, data_type=_UINT8, name=name, raw_data=data)
 
 
-def _mentions(path: Path, text: bytes) -> bool:
-    """Whether a file of less than 2 GB contains a text; it is not read into memory."""
-    size = path.stat().st_size
-    if not 0 < size < _LARGEST:
-        return False
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return content.find(text) >= 0
-
-
 @functools.cache
 def _model_class() -> Any:
     """The class of ONNX' ModelProto, with the fields of `_FIELDS`."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-    file = descriptor_pb2.FileDescriptorProto(name="sluice/onnx.proto", package="sluice.onnx", syntax="proto2")
-    for name, fields in _FIELDS.items():
-        message = file.message_type.add(name=name)
-        for number, field, kind in fields:
-            label = 3 if kind.startswith("repeated ") else 1  # FieldDescriptorProto.Label
-            kind = kind.removeprefix("repeated ")
-            added = message.field.add(number=number, name=field, label=label, type=_KINDS.get(kind, _KINDS["message"]))
-            if kind not in _KINDS:
-                added.type_name = kind
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("sluice.onnx.Model"))
+    return message_classes("sluice.onnx", "proto2", _FIELDS)["Model"]
