@@ -164,6 +164,7 @@ def test_wrong_settings(tmp_path):
     assert "no runtime 'onnxrutime'; did you mean 'onnxruntime'?" in error_of(onnx, runtime="onnxrutime")
     assert "no runtime 'onnxrutime'; did you mean 'onnxruntime'?" in error_of("people", runtime="onnxrutime")
     assert "no option 'decodr' (did you mean 'decoder'?)" in error_of(onnx, options={"decodr": "yolox"})
+    assert f"option 'threads' of {onnx} is 'two'; right is a number (int)" in error_of(onnx, options={"threads": "two"})
     assert "there is no decoder 'yolo8'" in error_of(onnx, options={"decoder": "yolo8"})
     assert "'device' is no option of a network file" in error_of(onnx, options={"device": "cpu"})
     assert "mean is '1,2'; right are three numbers" in error_of(onnx, options={"mean": "1,2"})

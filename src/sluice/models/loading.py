@@ -152,13 +152,16 @@ def _of_file(target: Any, asked: _Asked) -> AdaptedModel:
     if not is_file(path):
         raise ModelError(f"there is no model file {path!r}{_nearest_file(Path(path))}")
     names = ("labels", "runtime", "device", "confidence", "iou")
-    arguments = {name: getattr(asked, name) for name in names}
+    given = {name: value for name in names if (value := getattr(asked, name)) is not None}
     taken = [name for name in asked.options if name in {"path", *names}]
     if taken:
         raise ModelError(f"{taken[0]!r} is no option of a network file; it has a parameter or property of its own")
-    given = {name: value for name, value in arguments.items() if value is not None}
-    checked = check_options(target, {"path": path, **given, **asked.options})
-    return as_model(target(**checked), name=path, max_detections=asked.max_detections, classes=asked.classes)
+    # Not from a text: what properties of the element say in the place of a configuration file.
+    inner = {name: value for name, value in asked.options.items() if name == "overrides" and isinstance(value, Mapping)}
+    options = {name: value for name, value in asked.options.items() if name not in inner}
+    checked = check_options(target, options, name=path, others=("path", *names, "overrides"))
+    model = target(path=path, **given, **inner, **checked)
+    return as_model(model, name=path, max_detections=asked.max_detections, classes=asked.classes)
 
 
 def _is_network(text: str) -> bool:

@@ -22,6 +22,7 @@ from sluice.models.nvinfer import files as nvinfer_files
 from sluice.models.nvinfer import input as nvinfer_input
 from sluice.models.nvinfer import model as nvinfer_model
 from sluice.models.nvinfer.model import NvinferModel
+from sluice.runtimes import onnxruntime as onnxruntime_network
 
 onnx_helper = pytest.importorskip("onnx").helper
 
@@ -253,10 +254,42 @@ def test_load_model_takes_the_file_with_its_own_settings_on_top(tmp_path, data, 
     model = load_model(tmp_path / "pgie.txt", confidence=0.85, classes=["bus"], options={"decoder": "yolox"})
     (found,) = model.infer([pictures["bus.jpg"]])
     assert [model.labels[i] for i in found.class_ids] == ["bus"]
-    with pytest.raises(ModelError, match="has no option 'decodr'"):
+    with pytest.raises(ModelError) as caught:
         load_model(tmp_path / "pgie.txt", options={"decodr": "yolox"})
+    assert str(caught.value) == (
+        f"{tmp_path}/pgie.txt has no option 'decodr' (did you mean 'decoder'?); its options are: decoder, "
+        "output_tensor_meta, precision, threads"
+    )
+    with pytest.raises(ModelError, match="has no option 'overrides'"):
+        load_model(tmp_path / "pgie.txt", options={"overrides": "interval=1"})
     with pytest.raises(ModelError, match="there is no model file"):
         load_model(tmp_path / "none.yml")
+
+
+def test_a_quantised_network_is_computed_in_int8_where_that_is_asked_for(tmp_path, data, pictures, monkeypatch):
+    """Its activations round another way here and there; on processors without VNNI, which are let through, the more."""
+    monkeypatch.setattr(onnxruntime_network, "multiplies_int8", lambda: True)
+    (tmp_path / "pgie.txt").write_text(DETECTOR.format(models=data / "models", **YOLO11))
+    found = {}
+    for precision in (None, "int8"):
+        options = {} if precision is None else {"precision": precision, "threads": "1"}
+        model = load_model(tmp_path / "pgie.txt", options=options)
+        [found[precision]] = model.infer([pictures["bus.jpg"]])
+        assert "bus" in [model.labels[i] for i in found[precision].class_ids]
+        model.close()
+    assert not np.array_equal(found[None].xyxy, found["int8"].xyxy)
+    (tmp_path / "float.txt").write_text(DETECTOR.format(models=data / "models", **YOLOX))
+    with pytest.raises(ConfigurationError, match=r"yolox_nano_416x416\.onnx has no int8 activations"):
+        load_model(tmp_path / "float.txt", options={"precision": "int8"}).load()
+
+
+def test_no_engine_is_built_for_a_precision_of_another_runtime(tmp_path, monkeypatch):
+    (tmp_path / "net.onnx").touch()
+    (tmp_path / "pgie.txt").write_text("[property]\nonnx-file=net.onnx\nnum-detected-classes=1\ncluster-mode=2\n")
+    monkeypatch.setattr(nvinfer_files, "engines_run", lambda: True)
+    monkeypatch.setattr(nvinfer_files, "engines_are_built", lambda: True)
+    with pytest.raises(ConfigurationError, match="it takes the precision from network-mode"):
+        load_model(tmp_path / "pgie.txt", options={"precision": "int8"}).load()
 
 
 def test_inspect_shows_the_configuration(tmp_path, data):
@@ -425,7 +458,7 @@ def test_a_missing_engine_is_built_before_it_is_opened(tmp_path, monkeypatch):
     monkeypatch.setattr(nvinfer_files, "engines_are_built", lambda: True)
     monkeypatch.setattr(nvinfer_model, "build_engine", calls.append)
 
-    def opened(path, runtime, device):
+    def opened(path, runtime, device, **_options):
         calls.append((path, runtime, device))
         raise ModelError("no engine can be opened here")
 

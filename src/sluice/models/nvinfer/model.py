@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sluice.errors import ModelError
+from sluice.errors import ConfigurationError, ModelError
 from sluice.models.decoders.base import Arrays
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
@@ -28,7 +28,7 @@ from sluice.models.nvinfer.input import InputSpec, InputWriter
 from sluice.models.nvinfer.keys import NetworkType
 from sluice.models.nvinfer.reading import Reader, make_reader
 from sluice.models.whole import Layer, RawOutputs, WholeFrame
-from sluice.runtimes import Network, NetworkInfo, open_network
+from sluice.runtimes import FILES, Network, NetworkInfo, open_network
 from sluice.runtimes.tensorrt_build import build_engine
 
 log = logging.getLogger("sluice.models")
@@ -67,6 +67,8 @@ class NvinferModel:
         iou: in place of every nms-iou-threshold.
         decoder: what reads the boxes, in place of the parse function; ``sluice models`` lists them.
         output_tensor_meta: give the raw outputs too, even if the file does not ask for them.
+        precision: see `sluice.runtimes.open_network`; not for TensorRT, which takes it from network-mode.
+        threads: see `sluice.runtimes.open_network`.
         overrides: fields of `sluice.models.nvinfer.keys.Properties` with values that go before the file's.
 
     Attributes:
@@ -88,12 +90,15 @@ class NvinferModel:
         iou: float | None = None,
         decoder: str | None = None,
         output_tensor_meta: bool = False,
+        precision: str | None = None,
+        threads: int | None = None,
         overrides: Mapping[str, Any] | None = None,
     ) -> None:
         changes = {**({"output_tensor_meta": True} if output_tensor_meta else {}), **(overrides or {})}
         self.config = _with_thresholds(read_config(path, changes), confidence, iou)
         self.labels: tuple[str, ...] = ()
         self._runtime, self._device, self._decoder = runtime, device, decoder
+        self._precision, self._threads = precision, threads
         self._given_labels = read_labels(labels)
         self._opened: _Opened | None = None
         self._writer: InputWriter
@@ -129,21 +134,31 @@ class NvinferModel:
         config = self.config
         require(config.properties.cluster_mode, config.classes)
         lines = self._label_lines()
-        path, note, build = network_file(config, self._runtime)
-        if note is not None:
-            log.info("%s", note)
-        if build is not None:
-            build_engine(build)
+        path = self._network_file()
         device = self._device
         if device == "auto" and path.suffix == ".engine":
             device = f"cuda:{config.properties.gpu_id}"
-        network = open_network(path, self._runtime, device)
+        network = open_network(path, self._runtime, device, precision=self._precision, threads=self._threads)
         try:
             self._opened = self._prepare(network, lines)
         except BaseException:
             network.close()
             raise
         self.labels = self._opened.reader.labels
+
+    def _network_file(self) -> Path:
+        """The file to open; an engine that is missing is built first."""
+        path, note, build = network_file(self.config, self._runtime)
+        if note is not None:
+            log.info("%s", note)
+        if "tensorrt" in FILES.get(path.suffix.lower(), ()) and self._precision is not None:
+            raise ConfigurationError(
+                f"precision {self._precision!r} is not for TensorRT, which runs {self.config.path} here: it takes the "
+                "precision from network-mode when it builds the engine; right is none, or the runtime onnxruntime"
+            )
+        if build is not None:
+            build_engine(build)
+        return path
 
     def warm_up(self) -> None:
         """Run the network once on what its input holds."""
