@@ -19,7 +19,9 @@ from functools import cache
 from pathlib import Path
 
 import cv2
-from programs import LIMITS, PROGRAMS, Ended, Program, write
+from programs import CHOICES, LIMITS, PROGRAMS, Ended, Program, write
+
+from sluice.runtimes.quantized import multiplies_int8
 
 _SECONDS = 300  # after which a program is ended
 _SIZES = ("480p", "1080p")
@@ -121,6 +123,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS))
     arguments = parser.parse_args()
+    if not multiplies_int8() and not CHOICES.keys().isdisjoint(arguments.programs):
+        arguments.programs = [name for name in arguments.programs if name not in CHOICES]
+        print(f"left out, as this processor has no VNNI: {', '.join(CHOICES)}", flush=True)
     runs: list[Run] = []
     for program, size, streams, repeat in settings(arguments):
         run = measure(program, size, streams, repeat, arguments.model.resolve(), arguments.clips)
