@@ -206,6 +206,48 @@ def test_messages_that_end_every_connection_are_set_aside_and_the_rest_goes_on(d
     assert refused[0].endswith("each time it was sent alone, the connection was lost")
 
 
+def test_a_broker_that_is_known_to_end_connections_at_refused_messages_is_told_away_only_when_it_is(deliver):
+    fake = Fake()
+    fake.script = [lost_at(3, 5, 7)] * 100
+    delivery = deliver(fake, patience=30)
+
+    def lost_ones():
+        return [text for text in delivery.problems if not text.startswith("refused")]
+
+    for number in range(10):
+        delivery.write(some(number))
+        delivery.flush()
+    assert delivery.counters.failed == 3
+    assert lost_ones() == ["the connection was lost"]
+    fake.script.clear()
+    fake.away = True
+    delivery.write(some(10))
+    until(lambda: len(lost_ones()) == 2)
+    fake.away = False
+    delivery.flush()
+    assert delivery.counters.acknowledged == 8
+
+
+def test_an_outage_behind_a_refused_message_is_told(deliver):
+    fake = Fake()
+
+    def leave(batch):
+        fake.away = True
+        raise ConnectionLostError("the connection was lost")
+
+    fake.script = [lost_at(3)] * 4
+    delivery = deliver(fake, scrub=lambda text: text.replace("hunter2", "***"))
+    delivery.write(some(3))
+    delivery.flush()
+    assert delivery.counters.failed == 1
+    fake.script = [leave]
+    delivery.write(some(4))
+    until(lambda: "nobody listens, said ***" in delivery.problems)
+    fake.away = False
+    delivery.flush()
+    assert fake.payloads == some(4)
+
+
 def test_a_message_is_not_to_blame_for_a_broker_that_goes_away_and_comes_back(deliver):
     fake = Fake()
 

@@ -56,8 +56,9 @@ class Delivery:
     """A `Sink` whose messages reach a broker at least once and in order.
 
     ``on_away(text)`` is called on the client's thread when the broker cannot be reached or stops to answer, once until
-    it works again; ``on_refused(text)`` when messages that the broker will never take are set aside, or the disk is so
-    full that acknowledged ones cannot be removed;
+    it works again; where a broker is known to end connections at messages that it refuses, one more that it ends is not
+    told, only that it cannot be reached. ``on_refused(text)`` when messages that the broker will never take are set
+    aside, or the disk is so full that acknowledged ones cannot be removed;
     ``on_wait(text)`` when `flush` waits for a broker that is there, for longer than a second. All without a lock held.
     """
 
@@ -110,6 +111,7 @@ class Delivery:
         self._settling = False  # the spool has let go of messages that are not counted and told yet
         self._leave_by = float("inf")
         self._last_problem = ""
+        self._told_away = False
         self._told_kept = False
         self._thread = threading.Thread(target=self._run, name="sluice-broker", daemon=True)
         self._thread.start()
@@ -294,7 +296,7 @@ class Delivery:
                 raise
             self._settle(batch, answers)
             if len(answers) < len(batch):
-                raise TransportError("the broker does not acknowledge")
+                raise ConnectionLostError("the broker does not acknowledge")
 
     def _first(self) -> list[tuple[int, bytes]]:
         """Return the messages to send next."""
@@ -330,7 +332,7 @@ class Delivery:
         removed = self._spool.remove(batch[len(answers) - 1][0])
         self._count(acknowledged=len(answers) - len(refused), failed=len(refused))
         with self._changed:
-            self._last_problem = ""
+            self._last_problem, self._told_away = "", False
         self._refusals.tell(texts)
         if not removed and not self._told_kept:
             self._on_refused(
@@ -358,12 +360,15 @@ class Delivery:
 
     def _note_away(self, error: Exception) -> None:
         text = self._scrub(f"{error}" or type(error).__name__)
+        # Where it may be a message's fault again, only the next connection shows whether the broker is away.
+        tell = not (isinstance(error, ConnectionLostError) and self._suspicion.proven)
         with self._changed:
-            told, self._last_problem = bool(self._last_problem), text
+            self._last_problem = text
             self._connected = False
-            stopping = self._stopping
+            tell = tell and not self._told_away and not self._stopping
+            self._told_away |= tell
             self._changed.notify_all()
-        if not told and not stopping:
+        if tell:
             self._on_away(text)
 
     def _count(self, **more: int) -> None:

@@ -70,6 +70,8 @@ class Suspicion:
         """Suspect no message."""
         self._number = 0
         self._lost_alone = -1
+        self.proven = False
+        """Whether this broker has ended connections because of a message: one more lost is no outage yet."""
 
     @property
     def active(self) -> bool:
@@ -81,7 +83,9 @@ class Suspicion:
         if not self.active or number != self._number:
             self._number, self._lost_alone = number, 0
         self._lost_alone += alone
-        return self._lost_alone >= _SUSPECT
+        found = self._lost_alone >= _SUSPECT
+        self.proven |= found
+        return found
 
     def clear(self) -> None:
         """Something else has happened than a lost connection."""
