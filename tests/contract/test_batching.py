@@ -285,6 +285,14 @@ def test_surfaces_that_do_not_fit_are_refused(second, reason):
         make_batch([(ForeignBatch().buffer(), None), (second.buffer(), None)], 4)
 
 
+def test_a_surface_list_that_cannot_be_read_is_refused():
+    broken = ForeignBatch()
+    broken.header.surfaceList = 8
+    for _ in range(100):  # what is freed twice ends the process sooner or later
+        with pytest.raises(ContractError, match="frame 1 of the batch: surfaceList points to 0x8"):
+            make_batch([(ForeignBatch().buffer(), None), (broken.buffer(), None)], 8)
+
+
 def test_raw_video_is_not_taken_for_a_surface():
     with pytest.raises(ContractError, match="frame 0 of the batch"):
         make_batch([(random_frame(frame_format("RGB", 64, 64))[0], None)], 1)

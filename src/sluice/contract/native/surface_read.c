@@ -82,7 +82,7 @@ gboolean read_surfaces(GstBuffer *buffer, NvBufSurface *header, NvBufSurfacePara
     memcpy(*list, header->surfaceList, bytes);
   } else if (header->surfaceList == NULL || (guintptr)header->surfaceList % sizeof(void *) != 0 ||
              !peek(*list, header->surfaceList, bytes)) {
-    g_free(*list);
+    g_clear_pointer(list, g_free);
     return FAIL("surfaceList points to %p, where %u surfaces cannot be read", (void *)header->surfaceList,
                 header->numFilled);
   }
