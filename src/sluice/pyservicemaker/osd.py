@@ -150,11 +150,12 @@ class _AnyText(Shape[_TextParams]):
     y_offset = Field("y_offset", unsigned, "Top edge.")
 
     def _store(self, target: _TextParams) -> None:
+        text = self._view.display_text  # read before: the target may be this very struct
         target.display_text = None  # freed by its owner before the struct is copied over it
         super()._store(target)
         cell = target.address + target.provider.layout.offset("NvOSD_TextParams.display_text")
         ctypes.c_size_t.from_address(cell).value = 0
-        target.display_text = self._view.display_text
+        target.display_text = text
 
     def __del__(self) -> None:
         if getattr(self, "_memory", None) is not None:

@@ -109,6 +109,17 @@ def test_shapes_are_references_and_setting_one_copies(item):
             setattr(item, name, wrong)
 
 
+def test_a_reference_that_is_set_where_it_came_from_loses_nothing(item):
+    text, rect, mask = item.text_params, item.rect_params, item.mask_params
+    text.display_text, text.x_offset, text.font_params.name = "person 7", 5, "Sans"
+    rect.left, rect.border_width = 3.0, 2
+    mask.threshold, mask.mask_array = 0.5, np.ones((2, 2), np.float32)
+    item.text_params, item.rect_params, item.mask_params = text, rect, mask
+    assert (text.display_text, text.x_offset, text.font_params.name) == ("person 7", 5, "Sans")
+    assert (rect.left, rect.border_width) == (3.0, 2)
+    assert (mask.threshold, mask.mask_array.sum()) == (0.5, 4)
+
+
 @pytest.mark.parametrize("wrong", [-1, 1.0, "1", 2**32, None])
 def test_unsigned_fields_refuse_floats_and_negatives(wrong):
     for shape, field in ((osd.Rect(), "border_width"), (osd.Text(), "x_offset"), (osd.Line(), "x1")):
