@@ -8,6 +8,7 @@ Imports gi and the standard library only, since GStreamer scans it.
 """
 
 import itertools
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -125,6 +126,7 @@ class DirectElement(InFlightElement):
         super().__init__()
         self._errors: dict[int, BaseException] = {}
         self._later: deque[tuple[int, Callable[[], Any]]] = deque()
+        self._later_lock = threading.Lock()  # held for a look at them only
         self._direct = False
 
     def make_fifo(self) -> Fifo:
@@ -169,9 +171,15 @@ class DirectElement(InFlightElement):
 
     def catch_up(self, number: int | None = None) -> None:
         """Do what was to be done before the buffer of this number; None: all of it."""
-        later = self._later
-        while later and (number is None or later[0][0] <= number):
-            later.popleft()[1]()
+        while (action := self._due(number)) is not None:
+            action()
+
+    def _due(self, number: int | None) -> Callable[[], Any] | None:
+        """Take the next of it; two threads may ask, while one model takes the place of another, or at a flush."""
+        with self._later_lock:
+            if self._later and (number is None or self._later[0][0] <= number):
+                return self._later.popleft()[1]
+        return None
 
     def activate(self) -> None:
         self._errors.clear()
