@@ -15,12 +15,13 @@ import pytest
 gi.require_version("Gst", "1.0")
 from frame_ledger import Ledger
 from gi.repository import Gst
-from swap_models import Gated, OnceOnly, Rehearsing, Versioned
+from swap_models import Gated, Held, OnceOnly, Rehearsing, Versioned
 
 from playing import reaches_its_end
 from sluice.contract import counters
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.elements import register
+from waiting import until
 
 SIZES = [("I420", 64, 48), ("NV12", 48, 32), ("GRAY8", 33, 21), ("RGB", 40, 30)]
 MODEL = "swap_models:Versioned"
@@ -117,8 +118,12 @@ def count_from_zero():
     Versioned.start()
     Gated.gate.clear()
     OnceOnly.loaded = False
+    Held.calls.clear()
+    for gate in Held.gates:
+        gate.clear()
     yield
-    Gated.gate.set()
+    for gate in (Gated.gate, *Held.gates):
+        gate.set()
 
 
 def things(stream: Stream) -> Counter:
@@ -343,6 +348,50 @@ def test_the_next_start_begins_with_the_model_that_ran():
     assert stream.pipeline.set_state(Gst.State.READY) == Gst.StateChangeReturn.SUCCESS
     assert stream.updated() == (0, "swap_models:Gated")
     stream.pipeline.set_state(Gst.State.NULL)
+
+
+def test_frames_that_wait_for_the_old_model_outlive_a_change_of_size():
+    """The new model works on frames of the next size while the old one has some of the size before."""
+    old, new = Held.gates
+    register("sluiceinfer")
+    pipeline = Gst.parse_launch(
+        "appsrc name=source format=time ! sluiceinfer name=infer model=swap_models:Held in-flight=8 ! "
+        "fakesink name=sink signal-handoffs=true"
+    )
+    source, infer, left, pushed = pipeline.get_by_name("source"), pipeline.get_by_name("infer"), [], []
+    pipeline.get_by_name("sink").connect("handoff", lambda _sink, buffer, _pad: left.append(buffer.pts))
+
+    def push(width: int = 16) -> None:
+        source.set_property("caps", Gst.Caps.from_string(f"video/x-raw,format=GRAY8,width={width},height=8"))
+        buffer = Gst.Buffer.new_allocate(None, width * 8, None)
+        buffer.pts = len(pushed)
+        pushed.append(buffer.pts)
+        source.emit("push-buffer", buffer)
+
+    old.set()
+    pipeline.set_state(Gst.State.PLAYING)
+    push()
+    infer.set_property("model", "swap_models:Held")
+    while 1 not in Held.calls:  # which is tried on the frames that come by
+        push()
+        until(lambda: len(left) == len(pushed))
+    old.clear()
+    seen = Held.calls.count(0)
+    for _ in range(3):
+        push()
+    until(lambda: Held.calls.count(0) > seen, "the old model's last call")
+    new.set()
+    while Held.calls.count(1) < 2:  # frames go to the old model's queue until the new one is in its place
+        push()
+        time.sleep(0.3)
+    called = Held.calls.count(1)
+    push(32)
+    until(lambda: Held.calls.count(1) > called, "a call with the new size")
+    old.set()
+    source.emit("end-of-stream")
+    reaches_its_end(pipeline)
+    pipeline.set_state(Gst.State.NULL)
+    assert left == pushed
 
 
 # Without a model in between

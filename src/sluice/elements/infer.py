@@ -161,7 +161,8 @@ class SluiceInfer(PromptedElement):
 
     def on_caps(self, caps: Gst.Caps) -> Gst.Caps:
         assert self._work is not None
-        self._fifo.queue.set_mark(self._work.on_caps(caps))
+        queue = self._fifo.queue
+        queue.set_mark(self._work.on_caps(caps, queue.arrived))
         return caps
 
     def submit(self, buffer: Gst.Buffer, _caps: Gst.Caps) -> "Pending[Results] | None":

@@ -22,6 +22,8 @@ CHOICES = {"on-error": ("fail", "skip"), "swap-policy": ("beside", "in-place")}
 
 MOST_PROMPTS, MOST_PROMPT_CHARACTERS = 1000, 500
 """Of `prompt`: how many texts, and how long; more than any model was trained for."""
+MOST_IN_FLIGHT = 8
+"""Batches between the pads of an element."""
 
 PROPERTIES = (
     Property(
@@ -133,7 +135,7 @@ PROPERTIES = (
         GObject.TYPE_UINT,
         2,
         "Most batches between the sink pad and the source pad at a time",
-        (1, 8),
+        (1, MOST_IN_FLIGHT),
     ),
     Property(
         "model-instance-id",

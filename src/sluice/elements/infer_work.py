@@ -4,6 +4,7 @@ One `Work` lasts from start to stop. Its modules are imported once, with it: an 
 for every buffer costs as much as reading the buffer's metadata.
 """
 
+import itertools
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any
@@ -18,7 +19,7 @@ from sluice.contract.metadata import Lease
 from sluice.elements.infer_calls import BegunCall, BegunWork, Remark, Results, call_model
 from sluice.elements.infer_feed import Feed
 from sluice.elements.infer_frames import BatchReader, OpenBatch
-from sluice.elements.infer_properties import Settings
+from sluice.elements.infer_properties import MOST_IN_FLIGHT, Settings
 from sluice.elements.infer_state import IntervalCounter, RateLimit, Stats
 from sluice.errors import format_trace, text_of
 from sluice.models.instance import Unfinished
@@ -53,18 +54,33 @@ class Work:
         self._feed, self._files, self._warn = feed, files, warn
         self._warnings = RateLimit()
         self._told: set[tuple[str, str]] = set()  # kind of remark, and model
-        self._readers: dict[int, BatchReader] = {}  # by the mark that buffers carry, newest last
+        # By the mark that buffers carry, the newest last; with how many buffers came before. Changed by the
+        # thread of the sink pad only: a model that is being replaced still works on old buffers beside the new model.
+        self._readers: dict[int, tuple[BatchReader, int]] = {}
         self.counter = IntervalCounter()
 
-    def on_caps(self, caps: Gst.Caps) -> int:
+    def on_caps(self, caps: Gst.Caps, number: int) -> int:
         """Take the caps of the buffers that come from now on, and return the mark that they are to carry.
+
+        Args:
+            caps: of those buffers.
+            number: how many buffers came before them.
 
         Raises:
             ContractError: caps that cannot be read, with what can.
         """
         mark = max(self._readers, default=0) + 1
-        self._readers[mark] = BatchReader(caps, self._settings.nvinfer.gpu)
+        self._readers[mark] = BatchReader(caps, self._settings.nvinfer.gpu), number
+        self._forget_readers(number)
         return mark
+
+    def _forget_readers(self, number: int) -> None:
+        """Forget the readers all of whose buffers have left, as so many have come since that no older one is inside."""
+        while len(self._readers) > 1:
+            oldest, second = itertools.islice(self._readers, 2)
+            if number - MOST_IN_FLIGHT < self._readers[second][1] <= number:
+                break
+            del self._readers[oldest]
 
     def submit(self, buffer: int, number: int) -> "Future[Results] | None":
         """Queue a call on the buffer at an address, which has the newest caps; None where there is nothing to do.
@@ -100,7 +116,6 @@ class Work:
             finish(call, DROP)
             return None
         try:
-            self._forget_readers_before(call.mark)
             batch = self._open(call.buffer, call.mark, call.number, lent=True)
             if batch is None:
                 finish(call, PUSH)
@@ -114,11 +129,6 @@ class Work:
         self._end(call, results, fail)
         return None
 
-    def _forget_readers_before(self, mark: int) -> None:
-        if len(self._readers) > 1:
-            for old in [old for old in self._readers if old < mark]:
-                del self._readers[old]
-
     def _open(
         self, buffer: int, mark: int, number: int, *, running: bool = True, lent: bool = False
     ) -> OpenBatch | None:
@@ -131,7 +141,7 @@ class Work:
             running: whether there is a model.
             lent: whether the caller keeps the buffer alive until the batch is released.
         """
-        slot, feed, reader = self._slot, self._feed, self._readers[mark]
+        slot, feed, reader = self._slot, self._feed, self._readers[mark][0]
         metas, rows = reader.read(buffer, number, Lease())
         if metas and slot.wants_sample:
             sample = feed.sample(metas, reader.surfaces_at(buffer), self._settings.batch_size)
