@@ -265,6 +265,47 @@ def test_flush_clears_one_stream_and_keeps_what_describes_the_next_frames() -> N
     assert (counts.frames_in, counts.frames_out, counts.discarded) == (2, 1, 1)
 
 
+def segment_from(start: int, base: int = 0) -> Gst.Event:
+    segment = Gst.Segment()
+    segment.init(Gst.Format.TIME)
+    segment.start = segment.time = start
+    segment.base = base
+    return Gst.Event.new_segment(segment)
+
+
+def test_times_go_on_after_a_flush_that_sets_a_stream_back() -> None:
+    feed = Feed(1, batch_size=1)
+    (a,) = feed.streams
+    for pts in (0, 40 * MILLISECOND):
+        put(a, pts)
+        assert feed.step().batch.pts == pts
+    a.flush()
+    a.resume()
+    a.put_event(segment_from(10 * Gst.SECOND))
+    for pts in (0, 40 * MILLISECOND):
+        put(a, 10 * Gst.SECOND + pts)
+    assert feed.step().event.parse_segment().base == 0
+    moved = feed.step().event
+    assert moved.parse_segment().to_running_time(Gst.Format.TIME, 10 * Gst.SECOND) == 80 * MILLISECOND
+    assert [feed.step().batch.pts for _ in range(2)] == [80 * MILLISECOND, 120 * MILLISECOND]
+    a.put_event(segment_from(0, base=80 * MILLISECOND))
+    put(a)
+    assert feed.step().event.parse_segment().base == 80 * MILLISECOND
+    moved = feed.step().event
+    assert moved.parse_segment().base == feed.step().batch.pts == 160 * MILLISECOND
+
+
+def test_a_flush_that_sets_no_time_back_changes_none() -> None:
+    feed = Feed(1, batch_size=1)
+    (a,) = feed.streams
+    put(a)
+    assert feed.step().batch.pts == 0
+    a.flush()
+    a.resume()
+    put(a, 5 * Gst.SECOND)
+    assert feed.step().batch.pts == 5 * Gst.SECOND
+
+
 def test_a_removed_stream_is_not_waited_for() -> None:
     feed = Feed(2, batch_size=2, timeout=UNLIMITED)
     a, b = feed.streams
@@ -416,9 +457,10 @@ def test_rows_of_metadata_and_the_batchs_time() -> None:
     assert (first.pad_index, first.source_id, first.batch_id, second.batch_id) == (0, 7, 0, 1)
     assert (first.source_width, first.source_height, first.pipeline_width, first.pipeline_height) == (64, 48, 16, 16)
     # A batch's time never goes back, nor stays.
-    stream.flush()
-    stream.resume()
-    put(stream, 1)
+    segment.base = 0
+    stream.put_event(Gst.Event.new_segment(segment))
+    feed.step()
+    put(stream, Gst.SECOND)
     feed.move(Gst.SECOND)
     assert feed.step().batch.pts == 5 * Gst.SECOND + 3 + LEAST_STEP
 

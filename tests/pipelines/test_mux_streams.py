@@ -1,6 +1,7 @@
 """sluicemux in pipelines: stalls, rates, removal, flush, ends, mixed formats, timestamps, many starts."""
 
 import gc
+import itertools
 import threading
 import time
 import weakref
@@ -390,6 +391,32 @@ def test_flush_clears_one_pad_only(watch: Callable[[str], Watch]) -> None:
     pad.push(buffer)
     until(lambda: seen.batches)
     assert sorted(seen.batches[0]) == [(0, 2, 80 * MILLISECOND), (1, 0, 0)]
+
+
+@pytest.mark.parametrize("tail", ["", "sluicedemux name=d d.src_0 !"])
+def test_running_times_go_on_over_a_seek(watch: Callable[[str], Watch], tail: str) -> None:
+    """Sinks behind are not flushed: what has running times of before would be late there, and leave at once."""
+    register("sluicedemux")
+    seen = watch(
+        f"sluicemux name=m batch-size=1 ! {tail} fakesink name=sink sync=true "
+        "videotestsrc ! video/x-raw,format=GRAY8,width=16,height=16,framerate=100/1 ! m.sink_0"
+    )
+    times: list[int] = []
+
+    def note(pad: Gst.Pad, info: Gst.PadProbeInfo) -> Gst.PadProbeReturn:
+        segment = pad.get_sticky_event(Gst.EventType.SEGMENT, 0).parse_segment()
+        times.append(segment.to_running_time(Gst.Format.TIME, info.get_buffer().pts))
+        return Gst.PadProbeReturn.OK
+
+    seen.pipeline.get_by_name("sink").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, note)
+    seen.play()
+    until(lambda: len(times) > 20)
+    assert seen.pipeline.seek_simple(Gst.Format.TIME, Gst.SeekFlags.FLUSH, 10 * Gst.SECOND)
+    before = len(times)
+    until(lambda: len(times) > before + 20)
+    assert seen.of(0)[-1][2] > 10 * Gst.SECOND
+    steps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert set(steps) == {10 * MILLISECOND}
 
 
 def test_frames_without_timestamps_are_counted_from_the_rate_and_flagged(watch: Callable[[str], Watch]) -> None:

@@ -205,7 +205,9 @@ static void take_frames(Collector *collector, GQueue *taken) {
       stream->frames--;
       collector->last = stream->number;
       sluice_stream_ref(stream);
-      g_queue_push_tail(taken, g_queue_pop_head(&stream->queue));
+      Waiting *frame = g_queue_pop_head(&stream->queue);
+      stream->reached = (guint64)frame->running_time + frame->format->is.duration;
+      g_queue_push_tail(taken, frame);
       g_cond_signal(&stream->room);
     }
   } while (taken->length > before);

@@ -58,6 +58,10 @@ typedef struct {
   GstSegment segment;
   guint64 next_pts;           /* for a frame that has none */
   guint64 running_time;       /* of the last frame */
+  guint64 reached;            /* the running time at which the last frame that left ends */
+  guint64 shift;              /* of running times, since the last flush */
+  gboolean flushed;           /* since the last frame */
+  gboolean moved;             /* by the shift, and nobody was told yet */
   guint64 next_number;
 } Stream;
 

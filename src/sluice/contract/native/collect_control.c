@@ -167,6 +167,8 @@ void sluice_stream_flush(Stream *stream) {
 void sluice_stream_resume(Stream *stream) {
   g_mutex_lock(&stream->collector->lock);
   stream->flushing = stream->ended = FALSE;
+  stream->flushed = TRUE;
+  stream->shift = 0;
   stream_leave_segment(stream);
   wake_all(stream->collector);
   g_mutex_unlock(&stream->collector->lock);

@@ -65,11 +65,11 @@ void stream_leave_segment(Stream *stream) {
 
 /* As before the first event. Called with the lock held, with nothing in the queue. */
 void stream_begin(Stream *stream) {
-  stream->ended = stream->flushing = stream->absent = FALSE;
+  stream->ended = stream->flushing = stream->absent = stream->flushed = stream->moved = FALSE;
   stream->counts = (StreamCounts){0};
   format_unref(stream->format);
   stream->format = NULL;
-  stream->next_number = 0;
+  stream->next_number = stream->reached = stream->shift = 0;
   stream_leave_segment(stream);
 }
 
@@ -119,7 +119,23 @@ void sluice_stream_read_counts(Stream *stream, StreamCounts *counts) {
 
 /* ---- events ---- */
 
+/* Moves the running times of the segment, which is what came from above until then. */
+static void shift_segment(Stream *stream, guint64 shift) {
+  stream->segment.base += shift;
+  stream->shift = shift;
+  stream->moved = shift != 0;
+}
+
 gboolean sluice_stream_put_event(Stream *stream, GstEvent *event);
+
+/* Queues an event, whose reference is given away; with the lock held. */
+static void queue_event(Stream *stream, GstEvent *event) {
+  Waiting *waiting = g_new0(Waiting, 1);
+  waiting->object = GST_MINI_OBJECT_CAST(event);
+  waiting->stream = stream;
+  g_queue_push_tail(&stream->queue, waiting);
+  g_cond_signal(&stream->collector->changed);
+}
 
 /* Queues an event behind the frames that came before it; FALSE where the stream takes nothing. */
 gboolean sluice_stream_put_event(Stream *stream, GstEvent *event) {
@@ -134,15 +150,10 @@ gboolean sluice_stream_put_event(Stream *stream, GstEvent *event) {
     } else {
       stream_leave_segment(stream);
     }
+    shift_segment(stream, stream->shift);
   }
   gboolean taken = !stream_refuses(stream);
-  if (taken) {
-    Waiting *waiting = g_new0(Waiting, 1);
-    waiting->object = gst_mini_object_ref(GST_MINI_OBJECT_CAST(event));
-    waiting->stream = stream;
-    g_queue_push_tail(&stream->queue, waiting);
-    g_cond_signal(&collector->changed);
-  }
+  if (taken) queue_event(stream, gst_event_ref(event));
   g_mutex_unlock(&collector->lock);
   return taken;
 }
@@ -164,6 +175,16 @@ static guint64 sender_time(GstBuffer *buffer) {
   return meta == NULL || meta->timestamp < NTP_TO_UNIX ? 0 : meta->timestamp - NTP_TO_UNIX;
 }
 
+/* The running time of a frame, moved on where a flush has set the stream back. Nothing behind is flushed with one stream
+ * of many, so its time goes on: frames of before would all be late there, and leave at once. */
+static guint64 going_on(Stream *stream, guint64 running_time) {
+  gboolean back = stream->flushed && running_time < stream->reached;
+  stream->flushed = FALSE;
+  if (!back) return running_time;
+  shift_segment(stream, stream->reached - running_time);
+  return stream->reached;
+}
+
 /* Describes a frame of the stream; its number and times count as used whether it is queued afterwards or not. */
 static Waiting *describe(Stream *stream, GstBuffer *buffer) {
   gboolean by_sender = stream->capture == CAPTURE_UNTOLD ? !stream->collector->settings.wall_clock
@@ -178,7 +199,8 @@ static Waiting *describe(Stream *stream, GstBuffer *buffer) {
   }
   stream->next_pts = pts + (GST_BUFFER_DURATION_IS_VALID(buffer) ? GST_BUFFER_DURATION(buffer) : is->duration);
   guint64 running_time = gst_segment_to_running_time(&stream->segment, GST_FORMAT_TIME, pts);
-  if (GST_CLOCK_TIME_IS_VALID(running_time)) stream->running_time = running_time; /* else outside of the segment */
+  if (GST_CLOCK_TIME_IS_VALID(running_time)) /* else outside of the segment */
+    stream->running_time = going_on(stream, running_time);
   g_atomic_int_inc(&stream->format->references);
   waiting->object = GST_MINI_OBJECT_CAST(buffer);
   waiting->stream = stream;
@@ -237,8 +259,13 @@ GstFlowReturn sluice_stream_put(Stream *stream, GstElement *element, GstBuffer *
     stream_make_way(stream, collector->settings.max_same_source, &replaced);
     while (stream->frames >= most_waiting(collector, buffer) && !stream_refuses(stream))
       g_cond_wait(&stream->room, &collector->lock);
-    if (stream_refuses(stream)) answer = GST_FLOW_FLUSHING;
-    else collector_put(waiting);
+    if (stream_refuses(stream)) {
+      answer = GST_FLOW_FLUSHING;
+    } else {
+      if (stream->moved) queue_event(stream, gst_event_new_segment(&stream->segment));
+      stream->moved = FALSE;
+      collector_put(waiting);
+    }
   }
   g_mutex_unlock(&collector->lock);
   waiting_free_all(&replaced);
