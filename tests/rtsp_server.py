@@ -16,7 +16,8 @@ import sys
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from killable import Killable
+from killable import Killable, free_port
+from waiting import PATIENCE
 
 NTP_TO_UNIX = 2_208_988_800  # seconds from 1900 to 1970
 
@@ -71,13 +72,13 @@ class RtspServer(Killable):
 
     Attributes:
         mounts: its streams.
-        port: 0: one that the system chooses, which a restart keeps.
+        port: where it listens, which a restart keeps.
         user, password: asked of everybody, where a user is given.
         clock_offset: seconds by which the server's clock, and so its sender reports, are ahead of this machine's.
     """
 
     mounts: list[Mount] = field(default_factory=lambda: [Mount()])
-    port: int = 0
+    port: int = field(default_factory=free_port)
     user: str = ""
     password: str = ""
     clock_offset: float = 0.0
@@ -129,7 +130,7 @@ class RtspServer(Killable):
     def _answer(self) -> str:
         assert self._process is not None
         assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], 30)
+        ready, _, _ = select.select([self._process.stdout], [], [], PATIENCE)
         line = self._process.stdout.readline().strip() if ready else ""
         if not line:
             raise RuntimeError("the RTSP server did not answer")
