@@ -15,6 +15,7 @@ from sluice import elements
 from sluice.contract import batching, bulk, gstref
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.elements import flow
+from waiting import PATIENCE
 
 Gst.init(None)
 
@@ -101,7 +102,7 @@ class Feed:
         return self.pipeline.get_by_name(name)
 
     def push(self, *frames, **options):
-        """Push one batch and return its buffer as it comes out; fails after 10 s or an error."""
+        """Push one batch and return its buffer as it comes out; fails where none does, or after an error."""
         return self.pass_on([make_buffer(frames, **options)])
 
     def send(self, *frames, **options):
@@ -110,9 +111,13 @@ class Feed:
     def pass_on(self, held):
         """`give` a buffer, and return what comes out."""
         self.give(held)
-        sample = self.sink.try_pull_sample(10 * Gst.SECOND)
+        sample = self.pull()
         assert sample is not None, self.error(1) or "nothing came out"
         return sample.get_buffer()
+
+    def pull(self, seconds=PATIENCE):
+        """Return what comes out next; None where nothing does."""
+        return self.sink.try_pull_sample(int(seconds * Gst.SECOND))
 
     def give(self, held):
         """Push the buffer that is the list's only item, without a wrapper left: appsrc copies a shared buffer."""
@@ -134,8 +139,8 @@ class Feed:
         self.source.end_of_stream()
         return self.message(Gst.MessageType.EOS | Gst.MessageType.ERROR)
 
-    def message(self, types, seconds=10):
-        return self.pipeline.get_bus().timed_pop_filtered(seconds * Gst.SECOND, types)
+    def message(self, types, seconds=PATIENCE):
+        return self.pipeline.get_bus().timed_pop_filtered(int(seconds * Gst.SECOND), types)
 
     def error(self, seconds=0):
         message = self.message(Gst.MessageType.ERROR, seconds)

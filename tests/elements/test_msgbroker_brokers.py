@@ -17,6 +17,8 @@ from waiting import until
 
 PERSON = [10.0, 8.0, 20.0, 30.0, 0.875]
 CHAIN = "sluicemsgconv ! sluicemsgbroker name=b"
+# The end waits for a server that has just come back, however rare the attempts to reach it have become.
+PATIENT = "eos-timeout=60 eos-timeout-away=60"
 
 
 @pytest.fixture
@@ -74,7 +76,7 @@ def test_every_way_to_name_a_broker(redis, properties):
 
 def test_a_broker_that_comes_later_gets_everything(redis, tmp_path):
     redis.stop()
-    with Feed(f"{CHAIN} location={redis.url}") as feed:
+    with Feed(f"{CHAIN} location={redis.url} {PATIENT}") as feed:
         for number in range(20):
             feed.push(Given([PERSON], number=number))
         warning = feed.message(Gst.MessageType.WARNING).parse_warning()[0].message
@@ -150,7 +152,7 @@ def test_start_policy_wait_holds_the_first_frame_until_the_broker_is_there(redis
         assert feed.sink.try_pull_sample(0.5 * Gst.SECOND) is None
         redis.start()
         for _ in range(3):
-            assert feed.sink.try_pull_sample(20 * Gst.SECOND) is not None
+            assert feed.pull() is not None
         assert feed.end().type == Gst.MessageType.EOS
         assert frames(redis) == [0, 1, 2]
 
@@ -242,7 +244,7 @@ def test_no_crash_loses_a_message_of_a_frame_that_went_on(redis, tmp_path, there
         gone_on = 200 + sum(line.endswith("\n") for line in process.stdout)
     if not there:
         redis.start()
-    with Feed(f"{CHAIN} location={redis.url} spool={spool} eos-timeout-away=10") as feed:
+    with Feed(f"{CHAIN} location={redis.url} spool={spool} {PATIENT}") as feed:
         assert feed.end().type == Gst.MessageType.EOS
     arrived = list(dict.fromkeys(frames(redis)))
     assert gone_on >= 200
@@ -251,7 +253,7 @@ def test_no_crash_loses_a_message_of_a_frame_that_went_on(redis, tmp_path, there
 
 
 def test_a_broker_that_dies_while_the_element_starts_loses_nothing(redis):
-    with Feed(f"{CHAIN} location={redis.url}") as feed:
+    with Feed(f"{CHAIN} location={redis.url} {PATIENT}") as feed:
         redis.stop()
         for number in range(20):
             feed.push(Given([PERSON], number=number))
@@ -271,10 +273,10 @@ def test_a_broker_that_dies_at_the_end_leaves_the_rest_in_the_spool(redis):
         feed.source.end_of_stream()
         redis.go_on()
         redis.stop()
-        assert feed.message(Gst.MessageType.EOS, 30) is not None
+        assert feed.message(Gst.MessageType.EOS) is not None
         left = stats(feed)["spooled"]
     redis.start()
-    with Feed(f"{CHAIN} location={redis.url}?ack-timeout=1&connect-timeout=1") as feed:
+    with Feed(f"{CHAIN} location={redis.url} {PATIENT}") as feed:
         assert feed.end().type == Gst.MessageType.EOS
         assert stats(feed)["acknowledged"] == left
     assert list(dict.fromkeys(frames(redis))) == list(range(20))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from killable import free_port
-from waiting import until
+from waiting import PATIENCE, until
 
 TOPIC = "detections"
 
@@ -66,7 +66,7 @@ class Server:
         process, self.process = self.process, None
         if process is not None:
             process.terminate()
-            process.wait(30)
+            process.wait(PATIENCE)
 
     def pause(self) -> None:
         """Let the server hang: connections stay, nothing is answered."""

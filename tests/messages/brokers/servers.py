@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import http.server
+import itertools
 import os
 import shutil
 import subprocess
 import sys
 import threading
-import time
+import uuid
 from pathlib import Path
 
 from killable import free_port
 from messages.brokers.server import TOPIC, Server, answers
-from waiting import until
+from waiting import PATIENCE, until
 
 
 class Redis(Server):
@@ -37,6 +38,9 @@ class Redis(Server):
         return [(entry[b"id"].decode(), entry[b"metadata"]) for _, entry in self.client().xrange(TOPIC)]
 
 
+_MARK = b"mark "
+
+
 class Mosquitto(Server):
     program = "mosquitto"
     version = "5"
@@ -44,6 +48,7 @@ class Mosquitto(Server):
     def __init__(self, folder):
         super().__init__(folder)
         self.received = []
+        self.marks = set()
         self.reader = None
         (folder / "conf").write_text(
             f"listener {self.port} 127.0.0.1\nallow_anonymous true\npersistence true\n"
@@ -65,9 +70,7 @@ class Mosquitto(Server):
         )
         self.reader.reconnect_delay_set(1, 1)
         self.reader.on_connect = lambda client, *_: client.subscribe(TOPIC, qos=1)
-        self.reader.on_message = lambda _client, _data, message: self.received.append(
-            (dict(getattr(message.properties, "UserProperty", ())).get("message-id"), message.payload)
-        )
+        self.reader.on_message = self._take
         subscribed = threading.Event()
         self.reader.on_subscribe = lambda *_: subscribed.set()
         # A session that outlives connections, so that the broker keeps what comes before the reader is back.
@@ -82,13 +85,21 @@ class Mosquitto(Server):
             self.reader._clean_session = False
             self.reader.connect("127.0.0.1", self.port)
         self.reader.loop_start()
-        assert subscribed.wait(10)
+        assert subscribed.wait(PATIENCE)
+
+    def _take(self, _client, _data, message):
+        if message.payload.startswith(_MARK):
+            self.marks.add(message.payload)
+        else:
+            name = dict(getattr(message.properties, "UserProperty", ())).get("message-id")
+            self.received.append((name, message.payload))
 
     def read(self):
-        before = -1
-        while len(self.received) > before:  # what is acknowledged to the sender is on its way to the reader
-            before = len(self.received)
-            time.sleep(1.5)
+        # What is acknowledged to the sender may be on its way to the reader yet, or wait until that is connected again;
+        # a message that is published now comes after all of it.
+        mark = _MARK + uuid.uuid4().hex.encode()
+        self.reader.publish(TOPIC, mark, qos=1)
+        until(lambda: mark in self.marks, "the arrival of the mark behind all messages")
         return list(self.received)
 
     def close(self):
@@ -169,9 +180,10 @@ class Rabbit(Server):
         found = []
         with self.connection() as connection:
             channel = connection.channel()
-            for method, properties, body in channel.consume("all", inactivity_timeout=1):
-                if method is None:
-                    break
+            count = channel.queue_declare("all", passive=True).method.message_count
+            messages = channel.consume("all", inactivity_timeout=PATIENCE)
+            for method, properties, body in itertools.islice(messages, count):
+                assert method is not None, f"{len(found)} of {count} messages"
                 found.append((properties.message_id, body))
             channel.cancel()
         return found
@@ -206,7 +218,7 @@ class Nats(Server):
         found = []
         reader = await stream.subscribe(TOPIC, ordered_consumer=True)
         while len(found) < state.messages:
-            message = await reader.next_msg(5)
+            message = await reader.next_msg(PATIENCE)
             found.append((message.headers["Nats-Msg-Id"], message.data))
         await client.close()
         return found
@@ -249,12 +261,14 @@ class Kafka(Server):
         consumer = kafka.Consumer(
             {"bootstrap.servers": f"127.0.0.1:{self.port}", "group.id": "r", "auto.offset.reset": "earliest"}
         )
-        partitions = consumer.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions
-        ends = {p: consumer.get_watermark_offsets(kafka.TopicPartition(TOPIC, p), timeout=10)[1] for p in partitions}
+        partitions = consumer.list_topics(TOPIC, timeout=PATIENCE).topics[TOPIC].partitions
+        ends = {
+            p: consumer.get_watermark_offsets(kafka.TopicPartition(TOPIC, p), timeout=PATIENCE)[1] for p in partitions
+        }
         consumer.assign([kafka.TopicPartition(TOPIC, p, 0) for p in partitions])
         found = []
         while len(found) < sum(ends.values()):
-            message = consumer.poll(10)
+            message = consumer.poll(PATIENCE)
             assert message is not None, f"{len(found)} of {ends}"
             if message.error() is None:
                 found.append((dict(message.headers())["message-id"].decode(), message.value()))

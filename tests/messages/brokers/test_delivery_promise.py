@@ -114,7 +114,7 @@ def test_what_no_queue_receives_is_kept_until_one_does(rabbit):
     delivery, writer, problems = deliver(url, [b"0", b"1", b"2"])
     until(lambda: problems, what="the word that nobody receives")
     assert problems[0].startswith("no queue is bound to exchange 'amq.topic' for routing key 'nobody'; bind one, or")
-    assert delivery.counters.spooled == 3
+    until(lambda: delivery.counters.spooled == 3, what="the spooling of the messages behind it")
     with rabbit.connection() as connection:
         connection.channel().queue_bind("all", "amq.topic", "nobody")
     assert writer.close(30)

@@ -55,7 +55,8 @@ def test_mqtt_5(tmp_path, limit):
         server.start()
         server.prepare()
         check(server.url, tmp_path, "the connection was lost" if limit == "message_size_limit" else "larger than the")
-        assert numbers(server.read()) == [0, 1, 3]
+        # A connection that is lost may take answers with it: what they were for is sent twice.
+        assert firsts(numbers(server.read())) == [0, 1, 3]
     finally:
         server.close()
 

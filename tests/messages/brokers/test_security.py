@@ -6,7 +6,6 @@ import subprocess
 
 import pytest
 
-from messages.brokers.server import answers
 from messages.brokers.servers import Mosquitto, Nats, Rabbit, Redis, Webhook
 from sluice.errors import ConfigurationError
 from sluice.messages.brokers import from_url, open_delivery
@@ -71,7 +70,7 @@ def outcome(url, monkeypatch, password=SECRET, config=""):
     delivery = open_delivery(endpoint, spool="none", on_away=problems.append, on_refused=problems.append)
     try:
         delivery.write([b"x"])
-        until(lambda: problems or delivery.counters.acknowledged, seconds=20)
+        until(lambda: problems or delivery.counters.acknowledged)
         return delivery.counters.acknowledged, problems
     finally:
         delivery.close()
@@ -125,8 +124,15 @@ class TlsRabbit(Rabbit):
         rest = {name: value for name, value in super().environment().items() if name != "RABBITMQ_NODE_PORT"}
         return {**rest, "RABBITMQ_CONFIG_FILE": str(self.folder / "tls.config")}
 
-    def ready(self):
-        return answers(self.port)
+    def connection(self):
+        import pika
+
+        context = ssl.create_default_context(cafile=self.certificates / "ca.crt")
+        context.load_cert_chain(self.certificates / "client.crt", self.certificates / "client.key")
+        tls = pika.SSLOptions(context, "127.0.0.1")
+        return pika.BlockingConnection(
+            pika.ConnectionParameters("127.0.0.1", self.port, socket_timeout=2, ssl_options=tls)
+        )
 
     @property
     def url(self):
@@ -189,7 +195,7 @@ def test_kafka_with_tls_names_the_authority_that_it_does_not_trust(certificates,
     server.certificates = certificates
     try:
         server.start()
-        url = f"kafkas://127.0.0.1:{server.port}/t?connect-timeout=2&tls-cafile={certificates}"
+        url = f"kafkas://127.0.0.1:{server.port}/t?connect-timeout=5&tls-cafile={certificates}"
         acknowledged, problems = outcome(f"{url}/other.crt", monkeypatch, password="")
         assert acknowledged == 0
         assert "certificate verify failed" in problems[0]
