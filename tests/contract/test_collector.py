@@ -24,6 +24,7 @@ from sluice.contract.formats import FrameFormat
 from sluice.contract.metadata import BatchMeta
 from sluice.contract.structures import required_structure
 from sluice.errors import ContractError
+from waiting import PATIENCE
 
 MILLISECOND = Gst.MSECOND
 LEAST_STEP = 100 * Gst.USECOND  # of native/collect_batch.c
@@ -58,20 +59,20 @@ class Feed:
         assert step is not None
         return step
 
-    def step_now(self) -> Step | None:
-        """Return the next step if there is one now, else None."""
+    def step_within(self, seconds: float) -> Step | None:
+        """Return the next step if there is one in that time, else None."""
         found: list[Step | None] = []
         thread = threading.Thread(target=lambda: found.append(self.collector.run(CAPACITY)), daemon=True)
         thread.start()
-        thread.join(0.05)
+        thread.join(seconds)
         if not found:
             self.collector.stop()
-            thread.join(5)
+            thread.join(PATIENCE)
             return None
         return found[0]
 
     def batch(self) -> list[tuple[int, int]]:
-        return frames(self.step_now())
+        return frames(self.step_within(PATIENCE))
 
 
 def frame(pts: int = 0, size: int = 256) -> Gst.Buffer:
@@ -134,7 +135,7 @@ def test_without_timeout_a_batch_waits_for_the_missing_stream() -> None:
     feed = Feed(2, batch_size=2, timeout=UNLIMITED)
     put(feed.streams[0])
     assert feed.collector.wait_time() is None
-    assert feed.step_now() is None
+    assert feed.step_within(0.05) is None
 
 
 def test_the_oldest_frame_sets_the_deadline() -> None:
@@ -158,7 +159,7 @@ def test_a_waiting_collector_keeps_the_deadline() -> None:
     put(feed.streams[0])
     time.sleep(0.005)
     feed.move(20 * MILLISECOND)
-    thread.join(5)
+    thread.join(PATIENCE)
     assert frames(found[0]) == [(0, 0)]
 
 
@@ -220,7 +221,7 @@ def test_a_full_queue_blocks_until_something_leaves() -> None:
     thread, done = blocked(a)
     put(b)
     feed.step()
-    thread.join(5)
+    thread.join(PATIENCE)
     assert done == [Gst.FlowReturn.OK]
 
 
@@ -232,7 +233,7 @@ def test_a_blocked_stream_is_woken(action: str) -> None:
     thread, done = blocked(a)
     actions: dict[str, Callable[[], Any]] = {"flush": a.flush, "remove": a.remove, "stop": feed.collector.stop}
     actions[action]()
-    thread.join(5)
+    thread.join(PATIENCE)
     assert done == [Gst.FlowReturn.FLUSHING]
     assert a.counts().discarded == 1
 
@@ -242,7 +243,7 @@ def test_more_room_wakes_a_blocked_stream() -> None:
     put(feed.streams[0])
     thread, done = blocked(feed.streams[0])
     feed.collector.configure(Settings(batch_size=2, timeout=UNLIMITED, queue_size=2))
-    thread.join(5)
+    thread.join(PATIENCE)
     assert done == [Gst.FlowReturn.OK]
 
 
@@ -348,7 +349,7 @@ def test_an_event_behind_nothing_but_late_frames_is_delivered() -> None:
     put(feed.streams[0])
     feed.streams[0].put_event(event("end"))
     feed.move(running_time=Gst.SECOND)
-    assert name_of(feed.step_now()) == (feed.streams[0].address, "end")
+    assert name_of(feed.step_within(PATIENCE)) == (feed.streams[0].address, "end")
     assert feed.streams[0].counts().late == 1
 
 
@@ -358,7 +359,7 @@ def test_stop_ends_the_collecting_thread() -> None:
     thread = threading.Thread(target=lambda: ended.append(feed.collector.run(CAPACITY)), daemon=True)
     thread.start()
     feed.collector.stop()
-    thread.join(5)
+    thread.join(PATIENCE)
     assert ended == [None]
     assert put(feed.streams[0]) == Gst.FlowReturn.FLUSHING
 
@@ -394,7 +395,7 @@ def test_frames_that_waited_when_downstream_refused_are_counted() -> None:
     feed = Feed(1, batch_size=1)
     put(feed.streams[0])
     feed.collector.set_flow(Gst.FlowReturn.ERROR)
-    assert feed.step_now() is None
+    assert feed.step_within(0.05) is None
     counts = feed.streams[0].counts()
     assert (counts.frames_in, counts.frames_out, counts.refused, counts.discarded) == (1, 0, 1, 0)
 
@@ -559,9 +560,9 @@ def test_eight_threads_put_flush_end_come_and_go() -> None:
     collecting = threading.Thread(target=collect, daemon=True)
     collecting.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE)
     collector.stop()
-    collecting.join(5)
+    collecting.join(PATIENCE)
     assert not collecting.is_alive()
     assert len(gone) >= 8
     assert not out_of_order

@@ -49,14 +49,6 @@ class Slow(Whole):
         return super().infer(frames)
 
 
-class Hanging:
-    """Never comes back from the first call."""
-
-    def infer(self, frames):
-        time.sleep(60)
-        return [None for _ in frames]
-
-
 class Unprintable(Whole):
     """Raises for every frame what no message of GStreamer can hold as it is."""
 

@@ -1,7 +1,5 @@
 """sluiceindex: which embeddings are kept, with what, how often; and that the stream does not mind."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,7 @@ from sluice import elements
 from sluice.contract import infer_meta
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.search import Archive
+from waiting import until
 
 BOX = [10.0, 5.0, 20.0, 10.0, 0.9]
 
@@ -41,17 +40,21 @@ def batch(seconds, ids=(), stream=0, whole=None, unique_id=4, **more):
     return buffer
 
 
-def play(folder, buffers, options="", pause=0.0):
+def counted(feed):
+    stats = feed.get("i").get_property("stats")
+    return {name: stats.get_uint64(name)[1] for name in ("entries", "written", "dropped", "refused", "expired")}
+
+
+def play(folder, buffers, options="", one_by_one=False):
     with Feed(f"sluiceindex name=i location={folder} {options}") as feed:
         while buffers:
             feed.give([buffers.pop(0)])
-            assert feed.sink.try_pull_sample(10 * Gst.SECOND) is not None, feed.error()
-            time.sleep(pause)
+            assert feed.pull() is not None, feed.error()
+            if one_by_one:
+                until(lambda: (found := counted(feed))["written"] + found["refused"] == found["entries"])
         warning = feed.message(Gst.MessageType.WARNING, 0)
         feed.pipeline.set_state(Gst.State.NULL)
-        stats = feed.get("i").get_property("stats")
-    names = ("entries", "written", "dropped", "refused", "expired")
-    return {name: stats.get_uint64(name)[1] for name in names}, warning
+        return counted(feed), warning
 
 
 def kept(folder):
@@ -100,7 +103,7 @@ def test_vectors_of_another_model_are_refused_with_a_warning(folder) -> None:
         infer_meta.attach_embeddings(BatchMeta.of(buffer, lease).frames[0], np.ones(5, np.float32), unique_id=4)
     buffers = [buffer, batch(2, (2,)), batch(3, (3,))]
     del buffer
-    counts, warning = play(folder, buffers, pause=0.3)
+    counts, warning = play(folder, buffers, one_by_one=True)
     assert (counts["written"], counts["refused"]) == (2, 1)
     assert "another length" in warning.parse_warning()[0].message
 

@@ -158,8 +158,8 @@ def test_a_mux_with_a_stream_or_for_streams_that_come_later_says_nothing() -> No
     assert warning_within(mux(batch_size=1, drop_pipeline_eos=True), 1) is None
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_stream_that_comes_in_time_is_waited_for() -> None:
+def test_a_stream_that_comes_in_time_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluice.elements.mux_unlinked.PATIENCE", 2.0)  # far longer than the next lines take
     element = mux(batch_size=1)
     pipeline, sink = Gst.Pipeline(), Gst.ElementFactory.make("fakesink")
     pipeline.add(element)
@@ -167,6 +167,6 @@ def test_a_stream_that_comes_in_time_is_waited_for() -> None:
     element.link(sink)
     pipeline.set_state(Gst.State.PLAYING)
     element.request_pad_simple("sink_0")
-    said = pipeline.get_bus().timed_pop_filtered(Gst.SECOND, Gst.MessageType.WARNING)
+    said = pipeline.get_bus().timed_pop_filtered(3 * Gst.SECOND, Gst.MessageType.WARNING)
     pipeline.set_state(Gst.State.NULL)
     assert said is None

@@ -16,8 +16,8 @@ PAST_FRAMES = 15
 ALL_LISTS = "output-past-frames=true output-shadow-tracks=true output-terminated-tracks=true"
 
 
-def warning(feed, seconds=5):
-    message = feed.message(Gst.MessageType.WARNING | Gst.MessageType.ERROR, seconds)
+def warning(feed):
+    message = feed.message(Gst.MessageType.WARNING | Gst.MessageType.ERROR)
     assert message is not None
     assert message.type == Gst.MessageType.WARNING
     return message.parse_warning()[0].message
