@@ -150,14 +150,15 @@ def test_a_call_that_hangs_is_abandoned_and_reported_once(caplog):
 
 def test_a_hanging_call_does_not_keep_the_process():
     program = """
-import time
+import threading, time
 from sluice.models.instance import ModelDefinition, ModelInstance, Unfinished
 class Model:
     load = warm_up = close = lambda self: None
 instance = ModelInstance(ModelDefinition("sleepy"), lambda _: Model())
 instance.wait_loaded()
-instance.submit(lambda _: time.sleep(60))
-time.sleep(0.1)
+begun = threading.Event()
+instance.submit(lambda _: (begun.set(), time.sleep(60)))
+begun.wait()
 instance.close(0.2)
 print("end")
 """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import threading
-import time
 import tracemalloc
 import weakref
 from types import SimpleNamespace
@@ -25,6 +24,7 @@ from sluice.models.inspection import inspect_model
 from sluice.models.labels import COCO_80, read_labels
 from sluice.models.network import NetworkModel
 from sluice.models.nvinfer.labels import read_label_lines
+from waiting import until
 
 #: The models with the threshold that the recorded boxes were made with.
 THRESHOLDS = {
@@ -353,15 +353,12 @@ def test_batch_sizes_to_prepare_are_checked(tmp_path, value):
 
 
 def test_a_model_that_nobody_closes_is_freed_with_its_threads(tmp_path):
-    before = threading.active_count()
+    before = set(threading.enumerate())  # of which some may end meanwhile
     model = open_model(brightness_detector(tmp_path / "m.onnx"))
     assert len(model.infer([frame_of(noise("RGB", 8, 8))] * 3)) == 3
-    assert threading.active_count() == before + (2 if len(os.sched_getaffinity(0)) > 1 else 0)
+    assert len(set(threading.enumerate()) - before) == (2 if len(os.sched_getaffinity(0)) > 1 else 0)
     gone = weakref.ref(model)
     del model
     gc.collect()
     assert gone() is None
-    end = time.monotonic() + 10
-    while threading.active_count() > before and time.monotonic() < end:
-        time.sleep(0.01)
-    assert threading.active_count() <= before  # others' threads may have ended meanwhile
+    until(lambda: not set(threading.enumerate()) - before, "the end of its threads")

@@ -13,6 +13,7 @@ from sluice.vlm.failures import NoAnswer, Reason
 from sluice.vlm.pictures import Encoder, Encoding, Picture
 from sluice.vlm.queue import StreamQueue
 from sluice.vlm.service import Listener, Request, Service
+from waiting import PATIENCE, until
 
 
 class Told(Listener):
@@ -33,9 +34,9 @@ class Told(Listener):
             self.traces.append(trace)
             self._changed.notify_all()
 
-    def wait(self, count, seconds=10):
+    def wait(self, count):
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.answers) + len(self.losses) >= count, seconds)
+            assert self._changed.wait_for(lambda: len(self.answers) + len(self.losses) >= count, PATIENCE)
 
 
 class Backend:
@@ -141,6 +142,7 @@ def test_a_back_end_that_allows_fewer_at_once() -> None:
     asked, told = service(backend, "wait", concurrency=8)
     for number in range(6):
         asked.put(request(0, number))
+    until(lambda: len(backend.asked) == 2)
     time.sleep(0.1)
     assert len(backend.asked) == 2
     backend.gate.set()

@@ -16,6 +16,7 @@ from sluice.vlm.backends import BackendOptions, Question, make_backend
 from sluice.vlm.failures import NoAnswer, Reason
 from sluice.vlm.pictures import Encoding, Picture
 from vlm.chat_server import ChatServer, Reply
+from waiting import PATIENCE, until
 
 pytest.importorskip("openai")
 
@@ -229,8 +230,7 @@ def test_retry_after_is_obeyed_by_all_questions() -> None:
             began = time.monotonic()
             threads = [threading.Thread(target=backend.answer, args=(question(),)) for _ in range(2)]
             threads[0].start()
-            while not server.asked:
-                time.sleep(0.01)
+            until(lambda: backend.troubles, "the refusal's arrival")
             time.sleep(0.1)
             threads[1].start()
             for thread in threads:
@@ -266,17 +266,13 @@ def test_cancel_ends_a_hanging_request_and_its_connection() -> None:
         with Opened(server.url, timeout=600.0) as backend:
             thread = threading.Thread(target=ask, args=(backend,))
             thread.start()
-            while not server.asked:
-                time.sleep(0.01)
+            until(lambda: server.asked)
             backend.cancel()
-            thread.join(2.0)
+            thread.join(PATIENCE)
             assert outcome == [Reason.STOPPED]
             with pytest.raises(NoAnswer, match="stopped"):
                 backend.answer(question())
-        deadline = time.monotonic() + 5.0
-        while not server.aborted and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert server.aborted == 1
+        until(lambda: server.aborted == 1, "the end of the connection")
 
 
 HANGING_RESOLVER = """
