@@ -89,14 +89,18 @@ def test_a_frozen_camera_is_stalled_and_the_others_keep_their_rate() -> None:
             plays(pipeline, name, 20)
         frozen.freeze()
         until(lambda: happened(pipeline, "stream-stalled", "frozen"), "it's stalled")
-        before = {name: status(pipeline, name) for name in ("0", "1", "2")}
-        time.sleep(3)
-        after = {name: status(pipeline, name) for name in ("0", "1", "2")}
-        came = [after[name].frames_in - before[name].frames_in for name in after]
-        went = [after[name].frames_out - before[name].frames_out for name in after]
-        dropped = [after[name].dropped - before[name].dropped for name in after]
-        assert min(came) > 0.95 * max(came)
-        assert min(np.add(went, dropped)) >= 0.95 * max(came) - 2
+
+        def keep_their_rate() -> bool:
+            before = {name: status(pipeline, name) for name in ("0", "1", "2")}
+            time.sleep(3)
+            after = {name: status(pipeline, name) for name in ("0", "1", "2")}
+            came = [after[name].frames_in - before[name].frames_in for name in after]
+            went = [after[name].frames_out - before[name].frames_out for name in after]
+            dropped = [after[name].dropped - before[name].dropped for name in after]
+            return min(came) > max(60, 0.95 * max(came)) and min(np.add(went, dropped)) >= 0.95 * max(came) - 2
+
+        # A busy machine may hold one up for some of the seconds looked at; the frozen one would in all of them.
+        until(keep_their_rate, "three seconds in which the others keep their rate")
         frozen.thaw()
         plays(pipeline, "frozen", 10)
 

@@ -162,10 +162,13 @@ def test_nothing_is_left_of_streams_that_were_removed(tmp_path: Path) -> None:
         for _ in range(3):
             cycle()
         until(lambda: kept()["objects"] == 2, "the first streams are freed")
-        first = kept()
+        first = kept()  # perhaps with a thread that is about to end
         for _ in range(12):
             cycle()
-        until(lambda: kept() == first, f"as much is kept as before: {first}, now {kept()}")
+        until(
+            lambda: all(now <= first[what] for what, now in kept().items()),
+            f"no more is kept than before: {first}, now {kept()}",
+        )
         gc.collect()
         assert [reference() for reference in alive if reference() is not None] == []
 
@@ -303,10 +306,13 @@ def test_a_slow_model_sees_the_freshest_frames_of_a_camera_and_the_rest_are_coun
         pipeline.start()
         pipeline.add(LIVE, name="a")
         plays(pipeline, "a", 10)
-        found = status(pipeline, "a")
-        # Nothing piles up: what is not out is dropped, but for the frames on their way.
-        assert found.frames_in - found.frames_out - found.dropped <= 8
-        assert found.dropped > 20
+
+        def on_their_way() -> int:
+            found = status(pipeline, "a")  # whose numbers are read one after another
+            return found.frames_in - found.frames_out - found.dropped
+
+        until(lambda: on_their_way() <= 8, "nothing piles up: what is not out is dropped, but for a few frames")
+        assert status(pipeline, "a").dropped > 20
     assert model.numbers == sorted(set(model.numbers))
 
 
@@ -411,7 +417,7 @@ def test_the_model_is_swapped_and_refused_by_event(service: sluice.Pipeline) -> 
             pipeline.swap_model("people", "soon")
         pipeline.swap_model("nothere.onnx")
         until(lambda: happened(pipeline, "model-refused"), "the wrong one is refused")
-        assert "nothere.onnx" in pipeline.events.since()[-1].text
+        assert "nothere.onnx" in next(e.text for e in pipeline.events.since() if e.kind == "model-refused")
         pipeline.set_thresholds(confidence=0.95)
         until(lambda: happened(pipeline, "model-swapped"), "it is loaded anew")
         pipeline.swap_model("people")

@@ -63,8 +63,16 @@ def value(text: str, name: str, **labels: str) -> float:
 def test_a_pipeline_is_measured(running: tuple[sluice.Pipeline, Monitor]) -> None:
     pipeline, monitor = running
     until(lambda: all(stream.frames_out > 30 for stream in pipeline.streams))
-    text = monitor.text()
-    for stream in ("test_ball", "test_snow"):
+
+    def arrived() -> str:
+        """The numbers, once the recorder and the writer of the messages have some of those frames too."""
+        text = monitor.text()
+        recorded = [value(text, "output_frames_total", stream=name, output="record") for name in streams]
+        return text if min(recorded) > 5 and value(text, "messages_total", state="written") > 20 else ""
+
+    streams = ("test_ball", "test_snow")
+    text = until(arrived, "frames are recorded, and messages written")
+    for stream in streams:
         assert value(text, "frames_out_total", stream=stream) > 30
         assert value(text, "stream_state", stream=stream, state="playing") == 1
         assert value(text, "objects_total", **{"stream": stream, "class": "thing"}) > 10
@@ -73,11 +81,10 @@ def test_a_pipeline_is_measured(running: tuple[sluice.Pipeline, Monitor]) -> Non
         age = value(text, "latency_seconds_recent", stream=stream, element="sluicemsgbroker", quantile="0.99")
         assert 0.018 <= age < 10
         assert value(text, "latency_seconds_count", stream=stream) > 10
-        assert value(text, "output_frames_total", stream=stream, output="record") > 5
     assert value(text, "model_seconds_mean") >= 0.02
     assert 0 < value(text, "batch_fill") <= 1
-    assert value(text, "messages_total", state="written") > 20
-    assert value(text, "element_frames_total", element="sluicemux") >= value(
+    # Looked at later: elements are read one after another while frames go on.
+    assert value(monitor.text(), "element_frames_total", element="sluicemux") >= value(
         text, "element_frames_total", element="sluicemsgbroker"
     )
 
@@ -132,12 +139,17 @@ def test_top_says_what_helps_against_a_model_that_is_too_slow(delivery: Any, wha
         pipeline.start()
         monitor = Monitor(pipeline)
         until(lambda: pipeline.streams[0].frames_out > 10)
-        first = Look(Numbers(monitor.text()), time.monotonic())
-        until(lambda: pipeline.streams[0].frames_out > 25)
-        last = Look(Numbers(monitor.text()), time.monotonic())
-    console = Console(width=300, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
-    console.print(picture([first, last]))
-    (hint,) = [line for line in console.export_text().splitlines() if "too slow" in line]
+
+        def hints() -> list[str]:
+            """What is said of it between two looks."""
+            first, out = Look(Numbers(monitor.text()), time.monotonic()), pipeline.streams[0].frames_out
+            until(lambda: pipeline.streams[0].frames_out > out + 15)
+            console = Console(width=300, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+            console.print(picture([first, Look(Numbers(monitor.text()), time.monotonic())]))
+            return [line for line in console.export_text().splitlines() if "too slow" in line]
+
+        # A look may find the queue in the moment between a frame that leaves it and the next, longer on a busy machine.
+        (hint,) = until(hints, "the hint")
     assert what in hint
     assert "a smaller model" in hint
     assert "too slow" not in shown(monitor.text())

@@ -22,7 +22,7 @@ from sluice.contract import counters
 from sluice.contract.metadata import BatchMeta
 from sluice.contract.surface import SurfaceBatch
 from sluice.elements import events, register
-from waiting import until
+from waiting import PATIENCE, until
 
 register("sluicemux")
 
@@ -95,6 +95,7 @@ def source(pad: int, frames: int, rate: int = 30, caps: str = "format=I420,width
 
 def alive() -> tuple[int, int]:
     """Batches and frames of the whole process; earlier tests' sinks may keep some, so compare with what was before."""
+    gc.collect()  # or what earlier tests left could go between the two looks
     return counters.live_batches(), counters.read().live_frames
 
 
@@ -111,7 +112,7 @@ def test_every_frame_leaves_once_and_in_order(watch: Callable[[str], Watch], bat
         assert [pts for *_, pts in seen.of(pad)] == [Gst.SECOND * number // 30 for number in range(length)]
     assert max(len(batch) for batch in seen.batches) <= batch_size
     assert seen.pts == sorted(set(seen.pts))
-    assert alive() == before
+    until(lambda: alive() == before, "the release of every batch and frame")
 
 
 def test_a_half_full_batch_loses_nothing_at_the_end(watch: Callable[[str], Watch]) -> None:
@@ -174,7 +175,10 @@ def test_drop_pipeline_eos_keeps_the_end_back(watch: Callable[[str], Watch]) -> 
 
 @pytest.mark.parametrize("live", [True, False])
 def test_a_stalled_stream_does_not_hold_up_the_other(watch: Callable[[str], Watch], live: bool) -> None:
-    """One of two 25 fps streams stands still for 2 s; the other keeps at least 0.95 of its rate."""
+    """While one of two 25 fps streams stands still, the other keeps at least 0.95 of its rate.
+
+    A busy machine may hold it up for some of the seconds that are looked at; a mux that waits does in all of them.
+    """
     pace = "is-live=true" if live else ""
     clock = "" if live else "! identity sync=true"
     one = (
@@ -197,15 +201,18 @@ def test_a_stalled_stream_does_not_hold_up_the_other(watch: Callable[[str], Watc
     until(lambda: seen.frames()[0] > 5 and seen.frames()[1] > 5)
     stalled.set()
     time.sleep(0.2)
-    begin = time.monotonic()
-    before = dict(seen.frames())
-    time.sleep(2)
-    healthy, other = seen.frames()[0] - before[0], seen.frames()[1] - before[1]
-    elapsed = time.monotonic() - begin
+    before = seen.frames()[1]
+
+    def keeps_its_rate() -> bool:
+        begin, first = time.monotonic(), seen.frames()[0]
+        time.sleep(2)
+        return seen.frames()[0] - first >= 0.95 * 25 * (time.monotonic() - begin) - 1
+
+    until(keeps_its_rate, "two seconds in which the other keeps its rate")
+    other = seen.frames()[1] - before
     stalled.clear()
     assert other == 0
-    assert healthy >= 0.95 * 25 * elapsed - 1
-    until(lambda: seen.frames()[1] > before[1] + 3)
+    until(lambda: seen.frames()[1] > before + 3)
 
 
 def test_streams_of_5_to_60_fps_keep_their_rates(watch: Callable[[str], Watch]) -> None:
@@ -282,15 +289,19 @@ def test_a_hundred_pads_are_added_and_removed_while_playing(watch: Callable[[str
     )
     seen.play()
     until(lambda: seen.frames()[0] > 2)
-    begin, before = time.monotonic(), seen.frames()[0]
-    worst = 0.0
-    for _ in range(100):
-        made, pad = add_source(seen, "sink_%u")
-        time.sleep(0.005)
-        worst = max(worst, remove_source(seen, made, pad))
-    elapsed = time.monotonic() - begin
-    assert worst < 0.1
-    assert seen.frames()[0] - before >= 0.9 * 50 * elapsed - 2
+
+    def neither_waits() -> bool:
+        """Whether each release takes less than 0.1 s, and the stream that stays keeps 0.9 of its rate."""
+        begin, before = time.monotonic(), seen.frames()[0]
+        worst = 0.0
+        for _ in range(100):
+            made, pad = add_source(seen, "sink_%u")
+            time.sleep(0.005)
+            worst = max(worst, remove_source(seen, made, pad))
+        return worst < 0.1 and seen.frames()[0] - before >= 0.9 * 50 * (time.monotonic() - begin) - 2
+
+    # A busy machine may hold up a round or two; a mux that waits does it in every one.
+    until(neither_waits, "a hundred pads that hold up neither their release nor the stream that stays")
     added = [pad for kind, pad in seen.events if kind == events.PAD_ADDED and pad != 0]
     deleted = [pad for kind, pad in seen.events if kind == events.PAD_DELETED]
     until(lambda: len([kind for kind, _ in seen.events if kind == events.PAD_DELETED]) == len(added))
@@ -306,9 +317,10 @@ def test_a_pad_is_released_while_its_source_waits_for_room(watch: Callable[[str]
     made, pad = add_source(seen, "sink_0")
     until(lambda: seen.stats(0)["frames-in"] == 2)
     time.sleep(0.05)
-    begin = time.monotonic()
-    seen.mux.release_request_pad(pad)
-    assert time.monotonic() - begin < 0.1
+    releasing = threading.Thread(target=seen.mux.release_request_pad, args=(pad,))
+    releasing.start()
+    releasing.join(PATIENCE)
+    assert not releasing.is_alive()  # there is no room, nor will there be any
     assert seen.batches == []
     assert seen.mux.get_property("stats").get_value("released-discarded") == 2
     made.set_state(Gst.State.NULL)
