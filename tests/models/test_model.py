@@ -199,7 +199,19 @@ def test_filters_apply_to_any_model():
 def test_a_class_that_does_not_exist_is_named_with_the_nearest():
     with pytest.raises(ModelError, match=r"Whole has no class 'dgo'; did you mean 'dog'\? \(its classes: cat, dog\)"):
         as_model(Whole, classes=["dgo"]).load()
-    assert class_ids_of(["dog", 0, "7"], ("cat", "dog")) == {0, 1, 7}
+    assert class_ids_of(["dog", 0, "7", np.int64(9)], ("cat", "dog")) == {0, 1, 7, 9}
+    for beyond in (10**11, str(10**11), 1.5):
+        with pytest.raises(ModelError, match=f"has no class {beyond!r}"):
+            class_ids_of([beyond], ("cat", "dog"))
+
+
+def test_a_model_without_a_class_that_is_asked_for_never_runs_without_the_filter():
+    model = as_model(Whole, classes=["dgo"])
+    for _ in range(2):
+        with pytest.raises(ModelError, match="has no class 'dgo'"):
+            model.infer(frames(1))
+    model.close()
+    assert model.target.calls == ["load", "close", "load", "close"]
 
 
 def test_labels_given_stand_in_place_of_the_models_own():
@@ -260,12 +272,12 @@ def test_what_a_begun_call_raises_is_raised_by_finish_and_never_where_it_is_aske
         begun.finish()
 
 
-@pytest.mark.parametrize("labels", [5, "person", b"car"])
+@pytest.mark.parametrize("labels", [5, "person", b"car", {"person": 0}, {"0": "person"}, {-1: "none"}, {10**9: "far"}])
 def test_labels_that_are_no_names_are_refused_by_the_models_name(labels):
     class Odd:
         def infer(self, frames):
             return [None for _ in frames]
 
     Odd.labels = labels
-    with pytest.raises(ModelError, match=r"labels of .*Odd is .*right is a sequence"):
+    with pytest.raises(ModelError, match=r"labels of .*Odd is .*right is (a sequence|one from class ids)"):
         as_model(Odd).load()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
+from typing import Any
 
 from sluice.errors import ModelError
 from sluice.runtimes.paths import is_file
@@ -22,6 +24,21 @@ COCO_80 = tuple(_COCO_TEXT.split(", "))
 _COCO_GAPS = frozenset((0, 12, 26, 29, 30, 45, 66, 68, 69, 71, 83))
 _names = iter(COCO_80)
 COCO_91 = tuple("" if number in _COCO_GAPS else next(_names) for number in range(91))
+
+
+MOST_CLASSES = 100_000
+"""Far beyond any network's; a larger number is a slip."""
+
+
+def names_by_id(names: Mapping[Any, Any]) -> tuple[str, ...] | None:
+    """Labels from a mapping such as ``{0: "person", 7: "truck"}``; numbers without a name are their own.
+
+    Returns:
+        None where there are other keys than class ids, whole numbers from 0 to below `MOST_CLASSES`.
+    """
+    if not all(isinstance(key, Integral) and 0 <= int(key) < MOST_CLASSES for key in names):
+        return None
+    return tuple(str(names.get(i, i)) for i in range(max(names, default=-1) + 1))
 
 
 def read_labels(source: str | Path | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -6,11 +6,13 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, Protocol, runtime_checkable
 
 from sluice.errors import ModelError
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
+from sluice.models.labels import names_by_id
 from sluice.models.options import check_options, name_of
 from sluice.models.prompting import Prompted
 from sluice.models.results import check_results
@@ -91,7 +93,7 @@ class AdaptedModel(Prompted):
         self._infer: Callable[[list[Frame]], Any] = target.infer if hasattr(target, "infer") else target
         self._labels = None if labels is None else tuple(labels)
         self._class_ids: frozenset[int] | None = None
-        self._loaded = False
+        self._loaded = self._begun = False
 
     def __repr__(self) -> str:
         return f"<model {self.name}>"
@@ -108,8 +110,14 @@ class AdaptedModel(Prompted):
         own = getattr(self.target, "labels", None)
         if own is None or callable(own):
             return ()
-        if isinstance(own, Mapping):  # the form {0: "person", 7: "truck"}; ids between have no name
-            return tuple(str(own.get(i, i)) for i in range(max(own, default=-1) + 1))
+        if isinstance(own, Mapping):
+            names = names_by_id(own)
+            if names is None:
+                keys = ", ".join(repr(key) for key in list(own)[:3])
+                raise ModelError(
+                    f"labels of {self.name} is a mapping from {keys}; right is one from class ids to names"
+                )
+            return names
         if isinstance(own, (str, bytes)) or not isinstance(own, Iterable):
             raise ModelError(
                 f"labels of {self.name} is {own!r}; right is a sequence of the classes' names, by class id"
@@ -119,17 +127,22 @@ class AdaptedModel(Prompted):
     def load(self) -> None:
         """The model's own `load`, then the check of the classes asked for; only once, until `close`.
 
+        What an earlier attempt took that failed is given back first.
+
         Raises:
             ModelError: a class label that the model does not have.
         """
         if self._loaded:
             return
+        if self._begun:
+            self.close()
+        self._begun = True
         self._forward("load")
         self.load_prompt()
         for number, label in enumerate(self.labels):
             check_text(f"label {number} of {self.name}", label)
-        self._loaded = True
         self.labels_changed()
+        self._loaded = True
 
     def labels_changed(self) -> None:
         """Look up the classes asked for among the labels.
@@ -152,8 +165,8 @@ class AdaptedModel(Prompted):
 
     def close(self) -> None:
         """The model's own `close`, if it has one."""
+        self._loaded = self._begun = False
         self._forward("close")
-        self._loaded = False
 
     def infer(self, frames: list[Frame]) -> list[Detections]:
         """Validated and filtered detections, one per frame; loads the model first if that was not done.
@@ -295,14 +308,17 @@ def class_ids_of(classes: Sequence[int | str], labels: Sequence[str], name: str 
     for item in classes:
         if isinstance(item, str) and item in ids:
             found.add(ids[item])
-        elif isinstance(item, int) or item.isdecimal():
+        elif (isinstance(item, Integral) or str(item).isdecimal()) and int(item) in _CLASS_IDS:
             found.add(int(item))
         else:
-            near = difflib.get_close_matches(item, labels, 1)
+            near = difflib.get_close_matches(str(item), labels, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             known = ", ".join(labels[:20]) + (", ..." if len(labels) > 20 else "") or "none"
             raise ModelError(f"{name} has no class {item!r}{hint} (its classes: {known})")
     return frozenset(found)
+
+
+_CLASS_IDS = range(-(2**31), 2**31)  # those that detections can have
 
 
 def _check_call(function: Any) -> None:

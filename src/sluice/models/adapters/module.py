@@ -63,6 +63,7 @@ class TorchvisionDetector:
     ) -> None:
         self.labels: tuple[str, ...] = read_labels(labels) or ()
         self._made, self._device_name, self._confidence = made, device, confidence
+        self._module: Any = None
 
     def load(self) -> None:
         """Make the module and put it on its device."""
@@ -73,7 +74,7 @@ class TorchvisionDetector:
 
     def close(self) -> None:
         """Drop the module and its memory."""
-        del self._module
+        self._module = None
 
     def infer(self, frames: list[Frame]) -> list[Detections]:
         """What the detector finds in each frame."""

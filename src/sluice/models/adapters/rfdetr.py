@@ -11,7 +11,7 @@ from sluice.errors import ConfigurationError, ModelError
 from sluice.models.adapters import check_runtime
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
-from sluice.models.labels import read_labels
+from sluice.models.labels import names_by_id, read_labels
 from sluice.runtimes.unwinding import import_compiled
 
 
@@ -49,6 +49,7 @@ class RfDetrModel:
         self.labels: tuple[str, ...] = read_labels(labels) or ()
         self._device, self._confidence = device, confidence
         self._variant, self._resolution, self._allow_pickle = variant, resolution, allow_pickle
+        self._model: Any = None
 
     def load(self) -> None:
         """Import the package and read the checkpoint.
@@ -82,7 +83,7 @@ class RfDetrModel:
 
     def close(self) -> None:
         """Drop the model and its memory."""
-        del self._model
+        self._model = None
 
     def infer(self, frames: list[Frame]) -> list[Detections]:
         """What RF-DETR finds in each frame."""
@@ -104,5 +105,5 @@ def _variant(package: Any, name: str) -> Any:
 def _labels(names: Any) -> tuple[str, ...]:
     """Labels by class id from a list or from a mapping with gaps, as COCO's ids have."""
     if isinstance(names, dict):
-        return tuple(str(names.get(i, i)) for i in range(max(names, default=-1) + 1))
+        return names_by_id(names) or ()
     return tuple(str(name) for name in names)

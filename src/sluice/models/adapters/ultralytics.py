@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,12 @@ from sluice.models.adapters import check_runtime
 from sluice.models.arrays import to_numpy
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
-from sluice.models.labels import read_labels
+from sluice.models.labels import names_by_id, read_labels
 from sluice.models.whole import Classification, WholeFrame
 from sluice.runtimes.tensorrt_module import guard_tensorrt
 from sluice.runtimes.unwinding import import_compiled
+
+BLACK = np.zeros((64, 64, 3), np.uint8)
 
 
 class UltralyticsModel:
@@ -69,6 +71,7 @@ class UltralyticsModel:
         }
         if image_size is not None:
             self._arguments["imgsz"] = image_size
+        self._model: Any = None
 
     def load(self) -> None:
         """Import the package and open the file.
@@ -90,13 +93,20 @@ class UltralyticsModel:
         except Exception as error:  # the package raises nearly anything
             hint = "" if self._allow_pickle else "; if you trust who made the file, set the option allow_pickle=true"
             raise ModelError(f"Ultralytics cannot open {self.path}: {type(error).__name__}: {error}{hint}") from error
+        if not self.labels:
+            self.labels = names_by_id(self._names()) or ()
+
+    def _names(self) -> Mapping[Any, Any]:
+        """Names by class id: a checkpoint has them, an export tells them when it is called."""
+        names = getattr(self._model.model, "names", None)
+        if not isinstance(names, Mapping):
+            [result] = self._predict([BLACK])
+            names = result.names
+        return names
 
     def warm_up(self) -> None:
-        """One call on a black picture, which also chooses the backend and tells the labels."""
-        [result] = self._predict([np.zeros((64, 64, 3), np.uint8)])
-        if not self.labels:
-            names = result.names
-            self.labels = tuple(str(names.get(i, i)) for i in range(max(names, default=-1) + 1))
+        """One call, which also chooses the backend."""
+        self._predict([BLACK])
 
     def encode_prompt(self, labels: list[str]) -> Any:
         """The vectors of texts, for YOLO-World and YOLOE; the package fetches their text encoder when it is not there.
@@ -123,7 +133,7 @@ class UltralyticsModel:
 
     def close(self) -> None:
         """Drop the model and its memory."""
-        del self._model
+        self._model = None
 
     def infer(self, frames: list[Frame]) -> list[Detections]:
         """What Ultralytics finds in each frame."""

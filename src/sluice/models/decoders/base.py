@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sluice.errors import ModelError
 from sluice.models.decoders.masks import Masks
+from sluice.models.labels import names_by_id
 from sluice.models.preprocess import Preprocessing
 from sluice.models.whole import WholeFrame
 from sluice.runtimes.base import NetworkInfo
@@ -22,7 +23,6 @@ Arrays = Sequence[npt.NDArray[Any]]
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # RGB, of 0..1
 #: Strides of the maps of dense heads: usual, with a coarser one (P6), with a finer one (P2), and YOLOv3-tiny's.
 STRIDE_SETS = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32), (16, 32))
-MOST_CLASSES = 100_000  # far beyond any network's; a larger number in a file's metadata is a slip
 MOST_QUERIES = 1000  # heads that have chosen their boxes themselves give 100 to 900 rows; dense heads give more
 
 
@@ -166,13 +166,11 @@ def metadata_value(info: NetworkInfo, key: str) -> Any:
 def metadata_names(info: NetworkInfo) -> tuple[str, ...]:
     """Class names from the metadata ``names`` that Ultralytics writes ({0: 'person', ...}); empty if there are none.
 
-    Numbers without a name are their own; a mapping from other things than class ids is none.
+    A mapping from other things than class ids is none.
     """
     names = metadata_value(info, "names")
     if isinstance(names, dict):
-        if not all(isinstance(key, int) and 0 <= key < MOST_CLASSES for key in names):
-            return ()
-        return tuple(str(names.get(i, i)) for i in range(max(names, default=-1) + 1))
+        return names_by_id(names) or ()
     return tuple(str(name) for name in names) if isinstance(names, (list, tuple)) else ()
 
 
