@@ -130,8 +130,9 @@ def test_segmentation_in_every_form(tmp_path, outputs, probabilities):
     assert (segmentation.probabilities is not None) == probabilities
 
 
-def test_a_foreground_of_one_channel(tmp_path):
-    values = np.where(class_map() == 1, 2, -2).astype(np.float32)[None, None]
+@pytest.mark.parametrize("levels", [(2, -2), (0.9, 0.1)], ids=["logits", "probabilities"])
+def test_a_foreground_of_one_channel(tmp_path, levels):
+    values = np.where(class_map() == 1, *levels).astype(np.float32)[None, None]
     segmentation = infer(open_outputs(tmp_path, {"output": values})).segmentation
     assert np.array_equal(segmentation.class_map, np.where(class_map() == 1, 0, -1))
 

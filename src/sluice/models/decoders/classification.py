@@ -177,7 +177,8 @@ def _shares(values: Float) -> Float:
     """Probabilities [N]: as they are where they add up to 1, else the softmax."""
     if _are_shares(values):
         return values
-    check_scores(values)
-    weights = np.exp(values - values.max())
-    shares: Float = weights / weights.sum()
+    with np.errstate(invalid="ignore"):  # of two infinities
+        weights = np.exp(values - values.max())
+        shares: Float = weights / weights.sum()
+    check_scores(shares)
     return shares

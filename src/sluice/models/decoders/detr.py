@@ -18,6 +18,7 @@ from sluice.models.decoders.base import (
     Raw,
     Recognition,
     best_classes,
+    check_scores,
     integral,
     metadata_names,
     named,
@@ -25,6 +26,7 @@ from sluice.models.decoders.base import (
     perhaps,
     shapes_text,
     sigmoid,
+    sure,
     within,
 )
 from sluice.models.decoders.masks import Masks
@@ -148,6 +150,7 @@ class LogitsFamily(QueryFamily):
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`. A query may be several classes; of all, as many are kept as there are queries."""
         scores = sigmoid(outputs[self._at[0]][index])
+        check_scores(scores)
         queries, classes = np.nonzero(scores >= confidence)
         values = scores[queries, classes]
         if len(values) > len(scores):
@@ -291,7 +294,7 @@ class DetrFinishedDecoder(QueryFamily):
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
         labels, boxes, scores = (outputs[at][index] for at in self._at)
-        rows = np.flatnonzero(scores >= confidence)
+        rows = sure(scores, confidence)
         return Raw(boxes[rows].astype(np.float32), scores[rows].astype(np.float32), labels[rows].astype(np.int32))
 
 

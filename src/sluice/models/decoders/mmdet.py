@@ -17,6 +17,7 @@ from sluice.models.decoders.base import (
     no,
     probabilities,
     shapes_text,
+    sure,
 )
 from sluice.models.decoders.masks import Masks
 from sluice.models.decoders.nanodet import BGR_MEAN, BGR_STD, boxes_of
@@ -39,8 +40,8 @@ class MmdeployDecoder(MmdetFamily):
     """mmdeploy's end-to-end detectors (RTMDet and others): corners with a score, and labels; suppressed.
 
     dets [batch, N, 5] in input pixels, labels [batch, N] of integers (-1 where there is none), and for instance
-    segmentation masks [batch, N, h, w], probabilities: a square is of the box, other sizes are of the input. Input: BGR
-    with ImageNet's mean and deviation in 0..255, aspect kept, at the top left, padded with 114 (RTMDet).
+    segmentation masks [batch, N, h, w], probabilities: those of the input's size are of the input, others of the box.
+    Input: BGR with ImageNet's mean and deviation in 0..255, aspect kept, at the top left, padded with 114 (RTMDet).
     """
 
     name: ClassVar[str] = "mmdeploy"
@@ -59,7 +60,8 @@ class MmdeployDecoder(MmdetFamily):
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
         dets, labels = outputs[0][index], outputs[1][index]
-        rows = np.flatnonzero((dets[:, 4] >= confidence) & (labels >= 0))
+        rows = sure(dets[:, 4], confidence)
+        rows = rows[labels[rows] >= 0]
         found = np.asarray(dets[rows], np.float32)
         masks = None
         if len(outputs) == 3:

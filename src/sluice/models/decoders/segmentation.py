@@ -19,8 +19,8 @@ from sluice.models.decoders.base import (
     metadata_names,
     no,
     perhaps,
+    probabilities,
     shapes_text,
-    sigmoid,
     whole_picture,
 )
 from sluice.models.decoders.suppressed import is_integer
@@ -34,10 +34,11 @@ USUAL_RATIOS = (1, 2, 4, 8)  # of the input's size to the map's
 class SegmentationDecoder(Family):
     """Semantic segmentation: a map of class values [batch, classes, h, w] or [batch, h, w, classes], or of classes.
 
-    The class with the highest value wins. A map of one channel of floats is a foreground: its sigmoid of at least 0.5
-    is class 0, the rest no class. Maps of integers, [batch, h, w] or with one channel, hold the classes themselves. Of
-    several outputs the first is read (torchvision has an auxiliary one). Input: RGB / 255 with ImageNet's mean and
-    deviation, stretched; NHWC, as TensorFlow's DeepLab: RGB / 127.5 - 1.
+    The class with the highest value wins. A map of one channel of floats is a foreground: a probability of at least 0.5
+    (or, where not all lie within 0..1, a sigmoid) is class 0, the rest no class. Maps of integers, [batch, h, w] or
+    with one channel, hold the classes themselves. Of several outputs the first is read (torchvision has an auxiliary
+    one). Input: RGB / 255 with ImageNet's mean and deviation, stretched; NHWC, as TensorFlow's DeepLab: RGB / 127.5
+    - 1.
     """
 
     name: ClassVar[str] = "segmentation"
@@ -87,14 +88,13 @@ class SegmentationDecoder(Family):
             if plane.dtype.kind in "iu":
                 classes = max(self._classes, len(metadata_names(self.info)), int(plane.max()) + 1)
                 return Segmentation(plane.astype(np.int32), classes=classes)
-            return Segmentation(np.where(sigmoid(plane) >= 0.5, 0, -1).astype(np.int32), classes=1)
+            return Segmentation(np.where(probabilities(plane) >= 0.5, 0, -1).astype(np.int32), classes=1)
         axis = -1 if self._channels_last else 0
-        probabilities = None
+        shares = None
         if output.min() >= 0 and output.max() <= 1:  # logits are below 0 somewhere
-            first = np.moveaxis(output, axis, 0)
-            probabilities = np.ascontiguousarray(first, np.float32)
+            shares = np.ascontiguousarray(np.moveaxis(output, axis, 0), np.float32)
         highest = output.argmax(axis=-1).astype(np.int32) if self._channels_last else _highest(output)
-        return Segmentation(highest, probabilities, output.shape[axis])
+        return Segmentation(highest, shares, output.shape[axis])
 
 
 def _highest(planes: npt.NDArray[Any]) -> npt.NDArray[np.int32]:

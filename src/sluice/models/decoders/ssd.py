@@ -18,6 +18,7 @@ from sluice.models.decoders.base import (
     no,
     perhaps,
     shapes_text,
+    sure,
     within,
 )
 from sluice.models.decoders.masks import Masks
@@ -57,7 +58,7 @@ class TensorflowDecoder(Family):
         """See `Decoder.decode`."""
         boxes_at, scores_at, classes_at = named(self.info, *self.NAMES) or (0, 1, 2)
         scores = outputs[scores_at][index]
-        rows = np.flatnonzero(scores >= confidence)
+        rows = sure(scores, confidence)
         boxes = outputs[boxes_at][index][rows][:, [1, 0, 3, 2]].astype(np.float32) * self.size
         masks_at = named(self.info, "detection_masks")
         masks = Masks(outputs[masks_at[0]][index][rows], logits=False, of_box=True) if masks_at else None
@@ -101,7 +102,7 @@ class TorchvisionDecoder(Family):
     def decode(self, outputs: Arrays, _index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
         parts = {role: outputs[at] for role, at in self._at.items()}
-        rows = np.flatnonzero(parts["scores"] >= confidence)
+        rows = sure(parts["scores"], confidence)
         few = {role: values[rows] for role, values in parts.items()}
         masks = Masks(few["masks"][:, 0], logits=False) if "masks" in few else None
         points = None
@@ -139,8 +140,10 @@ class DetectionOutputDecoder(Family):
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
         rows = outputs[0]
+        check_scores(rows[:, 0, :1, 0])  # not of all: behind the last row stands anything
         rows = rows[index, 0] if rows.shape[0] > 1 else rows[0, 0][rows[0, 0, :, 0] == index]
-        rows = np.asarray(rows[(rows[:, 0] >= 0) & (rows[:, 2] >= confidence)], np.float32)
+        rows = rows[rows[:, 0] >= 0]
+        rows = np.asarray(rows[sure(rows[:, 2], confidence)], np.float32)
         return Raw(rows[:, 3:7] * self.size, rows[:, 2], rows[:, 1].astype(np.int32))
 
 

@@ -12,6 +12,7 @@ from sluice.models.decoders.base import (
     Family,
     Raw,
     Recognition,
+    check_scores,
     integral,
     metadata_names,
     named,
@@ -62,7 +63,7 @@ class EfficientNmsDecoder(Family):
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
         count, boxes, scores, classes = (outputs[role][index] for role in self._roles)
-        rows = np.flatnonzero(scores[: max(0, int(count.ravel()[0]))] >= confidence)
+        rows = sure(scores[: max(0, int(count.ravel()[0]))], confidence)
         corners = np.asarray(boxes[rows], np.float32)
         if len(rows) and np.abs(corners).max() <= 2:  # in pixels, all would lie in the first two of the picture
             corners = corners * self.size
@@ -107,7 +108,7 @@ class OnnxNmsDecoder(Family):
         picks = outputs[at_picks]
         picks = picks[picks[:, 0] == index]
         picked = scores[picks[:, 1], picks[:, 2]]
-        keep = picked >= confidence
+        keep = sure(picked, confidence)
         corners = boxes[picks[keep, 2]][:, self.ORDER].astype(np.float32)
         # The operator takes either corner first (ONNX, NonMaxSuppression).
         corners = np.concatenate(
@@ -157,8 +158,9 @@ class BatchRowsFamily(Family):
 
     def decode(self, outputs: Arrays, index: int, confidence: float) -> Raw:
         """See `Decoder.decode`."""
-        rows = outputs[0]
-        rows = rows[(rows[:, 0] == index) & (rows[:, self.SCORE] >= confidence)]
+        check_scores(outputs[0])  # with a frame that is NaN a row is nobody's
+        rows = outputs[0][outputs[0][:, 0] == index]
+        rows = rows[sure(rows[:, self.SCORE], confidence)]
         corners, scores = rows[:, 1:5].astype(np.float32), rows[:, self.SCORE].astype(np.float32)
         return Raw(corners, scores, rows[:, self.CLASS].astype(np.int32))
 
@@ -225,7 +227,9 @@ class PaddleRowsDecoder(Family):
         if len(outputs) == 2:
             ends = np.cumsum(outputs[1])
             rows = rows[ends[index] - outputs[1][index] : ends[index]]
-        rows = np.asarray(rows[(rows[:, 1] >= confidence) & (rows[:, 0] >= 0)], np.float32)
+        check_scores(rows)
+        rows = rows[rows[:, 0] >= 0]
+        rows = np.asarray(rows[sure(rows[:, 1], confidence)], np.float32)
         return Raw(rows[:, 2:6], rows[:, 1], rows[:, 0].astype(np.int32))
 
 

@@ -88,7 +88,7 @@ class RowsFamily(Family):
         Returns:
             They, the whole rows, and width and height of the input where coordinates are fractions of it, else None.
         """
-        rows = np.asarray(output[output[:, 4] >= confidence], np.float32)
+        rows = np.asarray(output[sure(output[:, 4], confidence)], np.float32)
         fractions = len(rows) and np.abs(rows[:, :4]).max() <= 2
         boxes = rows[:, :4] * self.size if fractions else rows[:, :4]
         return Raw(boxes, rows[:, 4], rows[:, 5].astype(np.int32)), rows, self.size[:2] if fractions else None

@@ -28,6 +28,7 @@ from sluice.models.decoders.base import (
     within,
 )
 from sluice.models.decoders.masks import Masks
+from sluice.models.decoders.nanodet import expected_bins
 from sluice.runtimes.base import NetworkInfo
 
 STRIDES = (8, 16, 32)
@@ -211,8 +212,7 @@ class Yolov8RawDecoder(Family):
             rows = output[index].reshape(output.shape[1], -1).T
             # The sigmoid is monotonous: classes are chosen by logit.
             chosen, logits, class_ids = best_classes(rows[:, 4 * BINS :], _logit(confidence))
-            bins = np.exp(rows[chosen, : 4 * BINS].reshape(-1, 4, BINS))
-            sides = (bins @ np.arange(BINS, dtype=np.float32)) / bins.sum(axis=2)
+            sides = expected_bins(rows[chosen, : 4 * BINS].reshape(-1, 4, BINS))
             corners = np.concatenate([points[chosen] - sides[:, :2], points[chosen] + sides[:, 2:]], axis=1)
             found.append(Raw(corners * np.float32(stride), sigmoid(logits), class_ids))
         xyxy, scores, ids = (np.concatenate([getattr(raw, key) for raw in found]) for key in Raw._fields[:3])

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sluice.models.conversions import xyxy_from_cxcywh
 from sluice.models.decoders import DECODERS
-from sluice.models.decoders.base import Arrays, Float, Raw, best_classes, named, shapes_text, sigmoid
+from sluice.models.decoders.base import Arrays, Float, Raw, best_classes, named, shapes_text, sigmoid, sure
 from sluice.models.decoders.masks import Masks
 from sluice.runtimes import NetworkInfo
 
@@ -74,7 +74,7 @@ class DeepStreamYoloLayers(Parser):
     def parse(self, outputs: Arrays, index: int) -> Raw:
         """See `BoxParser.parse`."""
         boxes, scores, classes = (np.asarray(outputs[at][index], np.float32) for at in self.at)
-        rows = np.flatnonzero(scores.ravel() >= self.confidence)
+        rows = sure(scores.ravel(), float(self.confidence))
         return Raw(boxes[rows], scores.ravel()[rows], classes.ravel()[rows].astype(np.int32))
 
 
@@ -103,7 +103,7 @@ class Suppressed(Parser):
     def parse(self, outputs: Arrays, index: int) -> Raw:
         """See `BoxParser.parse`."""
         count, boxes, scores, classes = (np.asarray(outputs[at][index]) for at in self.at)
-        rows = np.flatnonzero(scores.ravel()[: int(count.ravel()[0])] >= self.confidence)
+        rows = sure(scores.ravel()[: int(count.ravel()[0])], float(self.confidence))
         corners = boxes[rows][:, self.ORDER].astype(np.float32)
         return Raw(
             corners * self.size if self.FRACTIONS else corners,
@@ -169,7 +169,7 @@ class MaskRcnnTao(Parser):
     def parse(self, outputs: Arrays, index: int) -> Raw:
         """See `BoxParser.parse`."""
         detections, masks = (np.asarray(outputs[at][index], np.float32) for at in self.at)
-        rows = np.flatnonzero(detections[:, 5] >= self.confidence)
+        rows = sure(detections[:, 5], float(self.confidence))
         few = detections[rows]
         class_ids = few[:, 4].astype(np.int32)
         values = masks[rows, np.clip(class_ids, 0, masks.shape[1] - 1)]

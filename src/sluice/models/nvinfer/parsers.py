@@ -96,10 +96,11 @@ def classify(
     found = []
     for attribute, output in enumerate(outputs):
         values = np.asarray(output[index], np.float32).ravel()
-        check_scores(values)
         if softmax:
-            values = np.exp(values - values.max())
-            values = values / values.sum()
+            with np.errstate(invalid="ignore"):  # of two infinities
+                values = np.exp(values - values.max())
+                values = values / values.sum()
+        check_scores(values)
         best = int(values.argmax())  # the first of equal ones, as nvinfer
         score = float(values[best])
         if values[best] > np.float32(threshold) and score > 0:
