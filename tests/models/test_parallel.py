@@ -70,6 +70,25 @@ def test_what_a_call_raises_reaches_who_waits_and_the_threads_go_on():
     workers.close(5)
 
 
+def test_what_a_call_raises_waits_for_the_others_which_still_read_their_items():
+    gate, ended = threading.Event(), threading.Event()
+
+    def call(_number, items):
+        if items[0] == 13:
+            gate.set()
+            raise ValueError("unlucky")
+        assert gate.wait(10)
+        time.sleep(0.05)
+        ended.set()
+        return list(items)
+
+    workers = Workers(2)
+    with pytest.raises(ValueError, match="unlucky"):
+        workers.begin(call, [13, 14]).finish()
+    assert ended.is_set()
+    workers.close(5)
+
+
 def test_a_call_that_hangs_keeps_nobody_from_closing():
     gate = threading.Event()
     workers = Workers(1)

@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -136,6 +136,7 @@ class BegunParts(Generic[Result]):
         """One result per item, in their order; waits for them.
 
         Raises:
-            Exception: what the first call that failed raised.
+            Exception: what the first call that failed raised, when all have ended: until then they read the items.
         """
+        wait(self._parts)
         return [result for part in self._parts for result in part.result()]

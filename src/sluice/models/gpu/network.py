@@ -118,8 +118,16 @@ class BegunBatch:
         return self._parts[-1].ready()
 
     def finish(self) -> list[Detections]:
-        """Detections of each frame, in its own pixels; waits for them."""
-        return [found for part in self._parts for found in self._path.detections(part)]
+        """Detections of each frame, in its own pixels; waits for them, also where the first ones cannot be read."""
+        left = list(self._parts)
+        results: list[Detections] = []
+        try:
+            while left:
+                results += self._path.detections(left.pop(0))
+        finally:
+            for part in left:  # which the GPU still reads the surfaces of
+                part.finish()
+        return results
 
 
 def kept_tensors(module: Any) -> list[Any]:
