@@ -115,6 +115,7 @@ def test_module_and_class(tmp_path, monkeypatch):
 def test_a_model_file_that_fails_says_how(tmp_path):
     assert "m.py cannot be loaded: ZeroDivisionError: division by zero" in error_of(write(tmp_path / "m.py", "1/0"))
     assert "SyntaxError" in error_of(write(tmp_path / "s.py", "def x(:"))
+    assert "e.py cannot be loaded: SystemExit: 2" in error_of(write(tmp_path / "e.py", "raise SystemExit(2)"))
     needs = write(tmp_path / "needs.py", "import a_module_that_is_not_there")
     assert "ModuleNotFoundError: No module named 'a_module_that_is_not_there'" in error_of(needs)
 
@@ -152,6 +153,21 @@ def test_files_that_are_wrong(tmp_path):
     other = tmp_path / "yolo.weights"
     other.write_bytes(b"x")
     assert "no runtime reads .weights; right is .onnx" in error_of(other)
+
+
+def test_folders_may_have_colons_and_spaces_in_their_names(tmp_path):
+    folder = tmp_path / "run of 12:30, größer"
+    folder.mkdir()
+    write(folder / "bright.py", BRIGHT)
+    for spec in (folder / "bright.py", f"{folder}/bright.py:Bright"):
+        assert len(load_model(spec).infer(frames())[0]) == 1
+    (folder / "yolo.onnx").write_bytes(b"this is no network")
+    with pytest.raises(ModelError, match=r"ONNX Runtime cannot open .*12:30.*yolo\.onnx"):
+        load_model(folder / "yolo.onnx").load()
+    assert f"there is no model file '{folder}/yola.onnx'; did you mean" in error_of(folder / "yola.onnx")
+    (folder / "pgie.txt").write_text("[property]\nonnx-file=yolo.onnx\nnum-detected-classes=1\ncluster-mode=2\n")
+    with pytest.raises(ModelError, match=r"ONNX Runtime cannot open .*12:30.*yolo\.onnx"):
+        load_model(folder / "pgie.txt").load()
 
 
 def test_wrong_settings(tmp_path):

@@ -24,7 +24,7 @@ from sluice.models.network import NetworkModel
 from sluice.models.nvinfer import CONFIGURATIONS, is_configuration
 from sluice.models.options import check_options
 from sluice.runtimes import FILES, RUNTIMES, check_name, choose_runtime
-from sluice.runtimes.paths import is_file
+from sluice.runtimes.paths import is_file, is_path
 from sluice.runtimes.tensorrt_module import guard_tensorrt
 
 
@@ -166,7 +166,7 @@ def _of_file(target: Any, asked: _Asked) -> AdaptedModel:
 
 def _is_network(text: str) -> bool:
     """Whether a spec names a file rather than Python code."""
-    if ":" in text or text.endswith(".py"):
+    if not is_path(text) or text.endswith(".py"):
         return False
     suffix = Path(text).suffix.lower()
     return suffix in FILES or is_file(text)
@@ -178,11 +178,11 @@ def find_python(text: str) -> Any:
     Raises:
         ModelError: there is none, with the nearest that is.
     """
-    place, separator, name = text.rpartition(":")
-    if not separator and text.endswith(".py"):
-        return _only_model(_module_of_file(text), text)
-    if not separator:
+    if is_path(text):
+        if text.endswith(".py"):
+            return _only_model(_module_of_file(text), text)
         raise ModelError(_unknown(text))
+    place, _, name = text.rpartition(":")
     if not place or not name:
         raise ModelError(f"{text!r} is half a name; right is package.module:Class or file.py:Class")
     module = _module_of_file(place) if place.endswith(".py") else _module_of_name(place)
@@ -205,7 +205,7 @@ def _module_of_name(name: str) -> ModuleType:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise ModelError(f"there is no Python module {error.name!r} (for the model {name!r})") from error
         raise ModelError(f"{name} cannot be imported: it needs the module {error.name!r}, which is missing") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # the second of a program that reads its arguments when it is imported
         raise ModelError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
 
 
@@ -228,7 +228,7 @@ def _module_of_file(text: str) -> ModuleType:
     sys.modules[name] = module  # dataclasses and pickle look their module up
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if before is None:
             del sys.modules[name]
         else:

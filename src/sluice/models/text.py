@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.models.loading import find_python
-from sluice.runtimes.paths import is_file
+from sluice.runtimes.paths import is_file, is_path
+from sluice.runtimes.unwinding import import_compiled
 
 Vectors = npt.NDArray[np.float32]
 
@@ -39,7 +40,7 @@ def load_text_encoder(spec: str) -> TextEncoder:
     """
     if spec.endswith(".onnx"):
         return OnnxTextEncoder(spec)
-    if ":" in spec:
+    if not is_path(spec):
         return PythonTextEncoder(find_python(spec), spec)
     return TransformersTextEncoder(spec)
 
@@ -79,8 +80,7 @@ class OnnxTextEncoder:
             ConfigurationError: there is no ``tokenizer.json``, or tokenizers is not installed.
             ModelError: a file cannot be loaded.
         """
-        import onnxruntime
-
+        onnxruntime: Any = import_compiled("onnxruntime")
         if not is_file(path):
             raise ModelError(f"there is no text encoder {path!r}")
         self._path = path

@@ -1,8 +1,13 @@
-"""Whether a path that somebody typed is a file."""
+"""What somebody typed: whether it is a path, and a file."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+
+def is_path(text: str) -> bool:
+    """Whether the name of a model is a path, whose folders may have colons in their names, and no ``module:Class``."""
+    return ":" not in text or "/" in text.rpartition(":")[2] or is_file(text)
 
 
 def is_file(path: str | Path) -> bool:
