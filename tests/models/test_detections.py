@@ -200,6 +200,21 @@ def test_ultralytics_boxes_masks_and_keypoints():
     assert not detections.masks[1].any()
 
 
+def test_ultralytics_masks_with_an_odd_row_of_padding():
+    """A picture of 64x45 in 64x64 has 9 rows above it and 10 below."""
+    masks = np.zeros((1, 64, 64), np.float32)
+    masks[0, 9:54] = 1
+    results = SimpleNamespace(
+        boxes=SimpleNamespace(xyxy=Tensor([[0, 0, 64, 45]]), conf=Tensor([0.9]), cls=Tensor([0.0])),
+        obb=None,
+        masks=SimpleNamespace(data=Tensor(masks)),
+        keypoints=None,
+        names={0: "wall"},
+        orig_shape=(45, 64),
+    )
+    assert Detections.from_ultralytics(results).masks.all()
+
+
 def test_ultralytics_rotated_boxes_become_degrees():
     results = SimpleNamespace(
         boxes=None,

@@ -167,12 +167,16 @@ def _name(names: Any, class_id: int) -> str | None:
 
 
 def _masks_to_frame(masks: npt.NDArray[Any], frame_shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
-    """Masks [N,h,w] of a centred letterbox as bool [N,H,W] of the frame (height, width = `frame_shape`)."""
+    """Masks [N,h,w] of a centred letterbox as bool [N,H,W] of the frame (height, width = `frame_shape`).
+
+    An odd rest of padding has a row or column more below or right (Ultralytics, utils/ops.py, scale_masks).
+    """
     height, width = frame_shape
     gain = min(masks.shape[1] / height, masks.shape[2] / width)
-    top = round((masks.shape[1] - height * gain) / 2 - 0.1)
-    left = round((masks.shape[2] - width * gain) / 2 - 0.1)
-    inner = masks[:, top : masks.shape[1] - top, left : masks.shape[2] - left].astype(np.float32)
+    above, beside = (masks.shape[1] - height * gain) / 2, (masks.shape[2] - width * gain) / 2
+    top, left = round(above - 0.1), round(beside - 0.1)
+    bottom, right = masks.shape[1] - round(above + 0.1), masks.shape[2] - round(beside + 0.1)
+    inner = masks[:, top:bottom, left:right].astype(np.float32)
     result = np.empty((len(masks), height, width), np.bool_)
     for row, mask in enumerate(inner):
         result[row] = cv2.resize(mask, (width, height), interpolation=cv2.INTER_LINEAR) > 0.5
