@@ -292,6 +292,18 @@ def test_no_engine_is_built_for_a_precision_of_another_runtime(tmp_path, monkeyp
         load_model(tmp_path / "pgie.txt", options={"precision": "int8"}).load()
 
 
+def test_inspect_builds_no_engine(tmp_path, data, monkeypatch):
+    (tmp_path / "net.onnx").symlink_to(data / "models" / YOLOX["file"])
+    text = DETECTOR.replace("{models}/{file}", "net.onnx").format(models=data / "models", **YOLOX)
+    (tmp_path / "pgie.txt").write_text(text)
+    for name in ("engines_run", "engines_are_built"):
+        monkeypatch.setattr(nvinfer_files, name, lambda: True)
+    monkeypatch.setattr(nvinfer_model, "build_engine", lambda _: pytest.fail("an engine is built"))
+    text = str(inspect_model(tmp_path / "pgie.txt"))
+    assert "head    yolox" in text
+    assert ".onnx_b1_gpu0_fp32.engine" in text
+
+
 def test_inspect_shows_the_configuration(tmp_path, data):
     (tmp_path / "pgie.txt").write_text(DETECTOR.format(models=data / "models", **YOLOX) + "interval=2\n")
     text = str(inspect_model(tmp_path / "pgie.txt"))

@@ -77,7 +77,7 @@ def _clustering(config: NvinferConfig) -> str:
 
 
 def inspect_config(path: str | Path, runtime: str = "auto") -> ConfigInspection:
-    """Read a configuration file, and open its network where it can be run.
+    """Read a configuration file, and open its network where it can be run; no engine is built.
 
     Raises:
         ConfigurationError: it is no configuration of nvinfer, or has a wrong value.
@@ -87,7 +87,10 @@ def inspect_config(path: str | Path, runtime: str = "auto") -> ConfigInspection:
     parser: str | None = None
     problem: str | None = None
     try:
-        network = network_file(model.config, runtime).path
+        chosen = network_file(model.config, runtime)
+        network = chosen.path
+        if chosen.build is not None:  # which takes minutes: for a look the ONNX file will do
+            model = NvinferModel(path, runtime="onnxruntime")
         model.open()
         kind = model.config.properties.network_type
         parser = "raw outputs only" if kind is NetworkType.OTHER else model.parser
