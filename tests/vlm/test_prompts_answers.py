@@ -50,6 +50,9 @@ def test_labels_from_a_model_are_text_and_not_placeholders() -> None:
 
 def test_what_a_model_thought_is_no_answer() -> None:
     assert cleaned("<think>hm\nhm</think>\n yes \ud800") == "yes ?"
+    assert cleaned("hm, a van\n</think>\n\nyes") == "yes"  # the chat template ended with the first mark
+    assert cleaned("<think>hm, a van, or perhaps") == ""  # the limit of tokens came before an answer
+    assert cleaned("2 < 3 <think>hm</think>> 1") == "2 < 3 > 1"
 
 
 @pytest.mark.parametrize(

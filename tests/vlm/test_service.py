@@ -274,3 +274,28 @@ def test_copies_that_wait_for_the_encoder_are_bounded() -> None:
     assert encoder.has_room(wait=True)
     encoder.close()
     assert not encoder.has_room(wait=True)
+
+
+def test_who_waits_for_a_picture_that_is_never_made_is_told_when_the_encoder_ends() -> None:
+    """Else a stop would wait for the thread that asks the model, and say that the model hangs."""
+    gate = threading.Event()
+
+    def slow():
+        gate.wait()
+        return np.zeros((8, 8, 3), np.uint8)
+
+    asked, told = service(PythonBackend(lambda images, prompt: "yes", "yes", BackendOptions()))
+    encoder = Encoder(Encoding())
+    encoder.put(Picture(slow))
+    waits, late = request(), request(segment=1)
+    encoder.put(waits.pictures[0])
+    asked.put(waits)
+    until(lambda: asked.waiting == 0)
+    encoder.close()
+    encoder.put(late.pictures[0])
+    told.wait(1)
+    assert [reason for *_, reason in told.losses] == [Reason.STOPPED]
+    with pytest.raises(NoAnswer, match="stopped before a picture was encoded"):
+        _ = late.pictures[0].jpeg
+    assert asked.close()
+    gate.set()

@@ -65,6 +65,8 @@ streams:
         ("streams: {gate: {prompt: '{x}'}}", "stream gate: the prompt has the unknown placeholder"),
         ("streams: {gate: {schema: {type: 3}}}", "stream gate: the schema is no JSON Schema"),
         ("{schema: {}, schema-file: a.json}", "both schema and schema-file"),
+        ("labels: [yes, no]", "labels holds True, which YAML makes of words such as yes"),
+        ("streams: {gate: {labels: [null, a]}}", "stream gate: labels holds None"),
         ("- a", "holds a list"),
         ("a: [", "no YAML"),
         ("[" * 5000, "no YAML"),

@@ -165,8 +165,13 @@ def read_schema(path: str | Path) -> Any:
 
 
 def cleaned(text: str) -> str:
-    """Return an answer without what a model thought aloud, white space at its ends, and halves of surrogate pairs."""
-    return _THINKING.sub("", text).strip().encode("utf-8", "replace").decode("utf-8")
+    """Return an answer without what a model thought aloud, white space at its ends, and halves of surrogate pairs.
+
+    A thought may lack its first mark, which chat templates of thinking models put into the prompt, or, cut off by the
+    limit of tokens, its last one.
+    """
+    said = _THINKING.sub("", text).rpartition("</think>")[2].partition("<think>")[0]
+    return said.strip().encode("utf-8", "replace").decode("utf-8")
 
 
 def _validator(schema: Any) -> Any:

@@ -150,5 +150,11 @@ def _text(name: str, value: Any) -> str:
 
 def _labels(value: Any) -> list[str]:
     if isinstance(value, list):
+        for label in value:
+            if isinstance(label, bool) or not isinstance(label, str | int | float):
+                raise ConfigurationError(
+                    f"labels holds {label!r}, which YAML makes of words such as yes, no, on, off and null; right are "
+                    'texts, those words in quotes: ["yes", "no"]'
+                )
         return [str(label) for label in value]
     return [label for label in _text("labels", value).split(";") if label.strip()]

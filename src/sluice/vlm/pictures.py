@@ -64,15 +64,23 @@ class Picture:
             self._fault = error
         self._done.set()
 
+    def drop(self) -> None:
+        """Let go of the copy, of which no JPEG will be made; whoever waits for it is told so."""
+        self._rgb = None
+        self._fault = NoAnswer(Reason.STOPPED, "the element was stopped before a picture was encoded")
+        self._done.set()
+
     @property
     def jpeg(self) -> bytes:
         """The picture as JPEG; waits until it is made.
 
         Raises:
-            NoAnswer: it could not be made.
+            NoAnswer: it could not be made, or was dropped.
         """
         if not self._done.wait(_PATIENCE):
             raise NoAnswer(Reason.MODEL_ERROR, "a picture was not encoded in time")
+        if isinstance(self._fault, NoAnswer):
+            raise self._fault
         if self._fault is not None:
             raise NoAnswer(
                 Reason.MODEL_ERROR, f"a picture cannot be encoded: {type(self._fault).__name__}: {self._fault}"
@@ -126,17 +134,23 @@ class Encoder:
             return not self._closed and len(self._waiting) < self.MOST_WAITING
 
     def put(self, picture: Picture) -> None:
-        """Have a picture encoded."""
+        """Have a picture encoded; once closed, drop it."""
         with self._changed:
-            self._waiting.append(picture)
-            self._changed.notify_all()
+            if not self._closed:
+                self._waiting.append(picture)
+                self._changed.notify_all()
+                return
+        picture.drop()
 
     def close(self) -> None:
-        """End the thread after the picture it is at."""
+        """End the thread after the picture it is at; those that wait are dropped."""
         with self._changed:
             self._closed = True
+            left = list(self._waiting)
             self._waiting.clear()
             self._changed.notify_all()
+        for picture in left:
+            picture.drop()
 
     def _run(self) -> None:
         while True:
