@@ -1,8 +1,12 @@
 """Embeddings recorded and searched: exactly, by the index, filtered, while written, after a crash."""
 
 import sqlite3
+import subprocess
+import sys
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -163,6 +167,13 @@ def test_a_disk_that_fails_is_told_and_ends_nothing_else(tmp_path) -> None:
         recorder.close()
 
 
+def test_an_entry_that_no_archive_can_hold_is_told_and_ends_nothing_else(tmp_path) -> None:
+    recorder = Recorder(tmp_path)
+    recorder.put(Entry(vectors(1)[0], pts=1 << 63))
+    with pytest.raises(SluiceError, match="cannot be written: Python int too large"):
+        recorder.close()
+
+
 def test_folders_that_are_no_archive(tmp_path) -> None:
     with pytest.raises(ConfigurationError, match="no archive of embeddings"):
         Archive(tmp_path)
@@ -179,6 +190,29 @@ def test_folders_that_are_no_archive(tmp_path) -> None:
     database.commit()
     with pytest.raises(ConfigurationError, match="sluice-embeddings/9"):
         Archive(other)
+
+
+def test_an_archive_in_a_folder_that_may_not_be_written() -> None:
+    """As of a service's own user, searched by another; root, who may write anywhere, becomes nobody for it."""
+    program = """
+import os, sys
+from sluice.search import Archive
+
+if os.getuid() == 0:
+    os.setuid(65534)
+with Archive(sys.argv[1]) as archive:
+    print(len(archive), archive.search(archive.vector(3), 1)[0].key)
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder) / "archive"
+        record(archive, vectors(20))
+        Path(folder).chmod(0o755)
+        archive.chmod(0o555)
+        try:
+            done = subprocess.run([sys.executable, "-c", program, str(archive)], capture_output=True, text=True)
+        finally:
+            archive.chmod(0o755)
+    assert done.stdout.split() == ["20", "3"], done.stderr
 
 
 def test_a_damaged_vector_is_named(tmp_path) -> None:

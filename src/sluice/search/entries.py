@@ -6,6 +6,7 @@ for large archives (`sluice.search.archive`) is made from it and may be deleted 
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import suppress
 from dataclasses import dataclass
@@ -89,7 +90,10 @@ def connect(folder: Path, *, create: bool = False) -> sqlite3.Connection:
             raise ConfigurationError(f"there is no archive of embeddings in {str(folder)!r}: no {DATABASE}")
         else:
             connection = sqlite3.connect(
-                f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_WAIT_SECONDS, check_same_thread=False
+                f"{path.resolve().as_uri()}?{_way_to_read(path)}",
+                uri=True,
+                timeout=_WAIT_SECONDS,
+                check_same_thread=False,
             )
     except (OSError, sqlite3.Error) as error:
         raise ConfigurationError(f"the archive {str(folder)!r} cannot be opened: {error}") from error
@@ -102,6 +106,16 @@ def connect(folder: Path, *, create: bool = False) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _way_to_read(path: Path) -> str:
+    """How SQLite is to open a database that is only read.
+
+    Beside one with a write-ahead log it makes two files, which it cannot where the folder may not be written; without
+    a log, which a recorder at work has, it can do without them.
+    """
+    at_rest = not path.with_name(f"{path.name}-wal").exists()
+    return "mode=ro&immutable=1" if at_rest and not os.access(path.parent, os.W_OK) else "mode=ro"
 
 
 def _prepare(connection: sqlite3.Connection, folder: Path, create: bool) -> None:

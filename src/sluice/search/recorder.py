@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import sqlite3
 import threading
 from pathlib import Path
 
@@ -42,7 +41,7 @@ class Recorder:
         self._database = connect(self._folder, create=True)
         self._size = size_of(self._database)
         self.written = self.dropped = self.refused = self.expired = 0
-        self._error: sqlite3.Error | None = None
+        self._error: Exception | None = None
         self._queue: queue.Queue[Entry | None] = queue.Queue(_MOST_WAITING)
         self._thread = threading.Thread(target=self._run, name="sluice-embeddings", daemon=True)
         self._thread.start()
@@ -79,7 +78,7 @@ class Recorder:
             while not taken or taken[-1] is not None:
                 taken = self._take()
                 self._write(taken)
-        except sqlite3.Error as error:
+        except Exception as error:  # the database's, or an entry that it cannot hold: `close` waits for this thread
             self._error = error
             self.dropped += sum(entry is not None for entry in taken)
             while taken[-1] is not None:
