@@ -18,12 +18,14 @@ from tiny_networks import BOX, brightness_detector, save, tensor
 
 from sluice.contract.formats import Matrix, MemType
 from sluice.errors import ConfigurationError, ModelError
+from sluice.models import network
 from sluice.models.decoders import DECODERS
 from sluice.models.frame import Frame
 from sluice.models.inspection import inspect_model
 from sluice.models.labels import COCO_80, read_labels
 from sluice.models.network import NetworkModel
 from sluice.models.nvinfer.labels import read_label_lines
+from sluice.runtimes import open_network
 from waiting import until
 
 #: The models with the threshold that the recorded boxes were made with.
@@ -184,6 +186,29 @@ def test_labels_from_metadata_file_or_nowhere(tmp_path):
     assert open_model(named, labels=table).labels == ("night", "day")
     with pytest.raises(ModelError, match=r"3 labels were given for .*whose head has 2 classes"):
         open_model(named, labels=["a", "b", "c"])
+
+
+def test_a_file_that_is_another_when_it_is_loaded_again_has_its_own_labels(tmp_path):
+    path = brightness_detector(tmp_path / "m.onnx", names="{0: 'dark', 1: 'bright'}")
+    model = open_model(path)
+    model.close()
+    brightness_detector(path, names="{0: 'red', 1: 'blue'}")
+    model.load()
+    assert model.labels == ("red", "blue")
+
+
+def test_a_network_that_cannot_be_used_is_freed_at_once(tmp_path, monkeypatch):
+    """The exception, which somebody may keep, would keep it too."""
+    opened = []
+
+    def noted(*arguments, **more):
+        opened.append(open_network(*arguments, **more))
+        return opened[0]
+
+    monkeypatch.setattr(network, "open_network", noted)
+    with pytest.raises(ModelError, match="whose head has 2 classes"):
+        open_model(brightness_detector(tmp_path / "m.onnx", names="{0: 'dark', 1: 'bright'}"), labels=["one"])
+    assert not hasattr(opened[0], "_session")
 
 
 def test_label_files(tmp_path):

@@ -43,7 +43,7 @@ def test_most_people_of_the_clip_are_found(data):
     assert found / (found + wrong) >= 0.5
 
 
-@pytest.mark.parametrize(("width", "height"), [(1, 1), (40, 300), (300, 40), (64, 128), (321, 241)])
+@pytest.mark.parametrize(("width", "height"), [(1, 1), (3000, 1), (40, 300), (300, 40), (64, 128), (321, 241)])
 def test_pictures_without_people_give_well_formed_empty_results(width, height):
     [people] = load_model("people").infer([Frame(blank("I420", width, height), stream=0, number=0, pts=None)])
     assert people.xyxy.shape == (0, 4)

@@ -116,7 +116,8 @@ class NetworkModel:
         self.path = Path(path)
         self.confidence, self.iou, self.max_detections = confidence, iou, max_detections
         self.class_agnostic = class_agnostic
-        self.labels: tuple[str, ...] = read_labels(labels) or ()
+        self._given_labels = read_labels(labels) or None
+        self.labels: tuple[str, ...] = self._given_labels or ()
         self._runtime, self._device = runtime, device
         self._precision, self._threads = precision, threads
         self._decoder_name = decoder
@@ -152,7 +153,16 @@ class NetworkModel:
             ModelError: the file is missing or broken, or no decoder reads its outputs; with every decoder's reason.
         """
         network = self._open_network()
-        head = examine(network, self.path, size=self._size, decoder=self._decoder_name, labels=self.labels or None)
+        try:
+            self._prepare(network)
+        except BaseException:
+            network.close()
+            raise
+        self._network = network
+
+    def _prepare(self, network: Network) -> None:
+        """Everything that depends on the open network."""
+        head = examine(network, self.path, size=self._size, decoder=self._decoder_name, labels=self._given_labels)
         if head.decoder is None or head.preprocessing is None:
             reasons = "".join(f"\n  {name}: {verdict.why}" for name, verdict in head.verdicts.items())
             raise ModelError(f"{self.path}: {head.why_not}:{reasons}")
@@ -163,7 +173,6 @@ class NetworkModel:
         if head.decoder == "segmentation" and spec.fit == "crop":
             raise ConfigurationError(f"{self.path}: fit is 'crop', which cuts off what a segmentation has to cover")
         self._inputs = [_Input(spec, head.batch) for _ in range(self._at_once)]
-        self._network = network
         if len(self._inputs) > 1:
             self._workers = Workers(len(self._inputs), head.batch or 1)
             # The last reference may go in one of these threads, which can't wait for itself.

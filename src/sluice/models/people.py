@@ -48,9 +48,10 @@ class People:
         factor = min(self.upscale, self.max_width / frame.width)
         # Colour makes it a tenth slower, and no better.
         gray = cv2.cvtColor(frame.rgb(), cv2.COLOR_RGB2GRAY)
-        picture = cv2.resize(gray, (round(frame.width * factor), round(frame.height * factor)))
-        if picture.shape[0] < 128 or picture.shape[1] < 64:  # smaller than the detector's window
+        size = round(frame.width * factor), round(frame.height * factor)
+        if size[0] < 64 or size[1] < 128:  # smaller than the detector's window
             return Detections.empty()
+        picture = cv2.resize(gray, size)
         windows, margins = self._hog.detectMultiScale(
             picture,
             hitThreshold=self.margin,

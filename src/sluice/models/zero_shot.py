@@ -27,6 +27,7 @@ class ZeroShotDetector:
         self._path, self._device = path, device
         self._confidence, self._text_confidence = confidence, text_confidence
         self.labels: tuple[str, ...] = ()
+        self._model: Any = None
         self._texts: Any = None
 
     def load(self) -> None:
@@ -72,7 +73,7 @@ class ZeroShotDetector:
 
     def close(self) -> None:
         """Drop the model and its memory."""
-        del self._model
+        self._model = None
 
     def _find(self, frame: Frame) -> Detections:
         if self._texts is None:
