@@ -12,6 +12,7 @@ from hash_model import __file__ as MODEL
 
 from sluice.contract.metadata import BatchMeta, Lease
 from sluice.elements import register
+from waiting import PATIENCE, until
 
 CAPS = "video/x-raw,format=GRAY8,width=64,height=48,framerate=50/1"
 SIZE = 64 * 48
@@ -55,7 +56,7 @@ class Line:
         """Push a frame of the pool once there is one, for which nothing but this line's going on can be needed."""
         settings = Gst.BufferPoolAcquireParams()
         settings.flags = Gst.BufferPoolAcquireFlags.DONTWAIT
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         while (found := self.pools[stream].acquire_buffer(settings))[0] == Gst.FlowReturn.EOS:
             assert time.monotonic() < deadline, f"stream {stream} stalls behind frame {self.pushed[stream]}"
             time.sleep(0.005)
@@ -64,10 +65,7 @@ class Line:
 
     def wait_for_last(self, stream: int) -> None:
         frame = stream, self.pushed[stream] - 1
-        deadline = time.monotonic() + 10
-        while frame not in self.left and time.monotonic() < deadline:
-            time.sleep(0.005)
-        assert frame in self.left
+        until(lambda: frame in self.left, f"frame {frame[1]} of stream {stream} leaves")
 
     def stop(self) -> None:
         self.pipeline.set_state(Gst.State.NULL)

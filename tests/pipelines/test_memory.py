@@ -9,6 +9,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 import sluice
+from waiting import until
 
 
 def _elements(pipeline: Gst.Bin) -> list[Gst.Element]:
@@ -25,11 +26,17 @@ def test_decoders_share_the_cores_and_few_large_frames_wait(data, streams):
     pipeline = sluice.Pipeline([clip] * streams, tracker=None)
     frames = iter(pipeline)
     next(frames)
-    elements = _elements(pipeline._job._graph.pipeline)
-    threads = [e.get_property("max-threads") for e in elements if e.find_property("max-threads") is not None]
+
+    def threads_of_decoders() -> list[int]:
+        elements = _elements(pipeline._job._graph.pipeline)
+        return [e.get_property("max-threads") for e in elements if e.find_property("max-threads") is not None]
+
+    # The first frame may come before the other streams have a decoder.
+    until(lambda: len(threads_of_decoders()) == streams, "a decoder of each stream")
+    threads = threads_of_decoders()
     limits = {
         e.get_property("max-size-bytes")
-        for e in elements
+        for e in _elements(pipeline._job._graph.pipeline)
         if e.get_factory().get_name() == "queue" and e.get_parent().get_name().startswith("source_")
     }
     frames.close()

@@ -16,6 +16,7 @@ import sluice
 from sluice.app.frame_queue import MOST_WAITING
 from sluice.errors import ConfigurationError, ModelError
 from sluice.models.frame import Frame
+from waiting import PATIENCE, until
 
 
 def test_frames_come_in_order_per_stream_with_objects_and_pixels(data: Path) -> None:
@@ -77,9 +78,7 @@ def test_a_live_stream_goes_on_while_a_file_waits_for_the_program() -> None:
     ) as pipeline:
         for frame in pipeline:
             if frame.stream == 0 and frame.number == 0:
-                time.sleep(0.8)
-                passed = pipeline.summary.streams[1].frames_in
-    assert passed > 20
+                until(lambda: pipeline.summary.streams[1].frames_in > 20, "frames of the live one while the file waits")
     assert pipeline.summary.streams[0].frames_out == 200
 
 
@@ -237,7 +236,7 @@ def test_stop_returns_though_the_model_hangs() -> None:
 
     pipeline = sluice.Pipeline("test:ball?size=64x48", model=hang)
     pipeline.start()
-    assert hanging.wait(10)
+    assert hanging.wait(PATIENCE)
     begun = time.monotonic()
     pipeline.stop()
     assert time.monotonic() - begun < 2.5
@@ -292,13 +291,9 @@ def test_nothing_stays_alive_after_a_run() -> None:
         pass
     job.wait()
     elements = [weakref.ref(job._graph.mux), weakref.ref(job._graph.infer), weakref.ref(job._graph.pipeline)]
-    job._thread.join(5)
+    job._thread.join(PATIENCE)
     del pipeline, job
-    deadline = time.monotonic() + 5
-    while any(element() for element in elements) and time.monotonic() < deadline:
-        gc.collect()
-        time.sleep(0.05)
-    assert [element() for element in elements] == [None, None, None]
+    until(lambda: gc.collect() >= 0 and not any(element() for element in elements), "the end of the elements")
 
 
 def test_images_of_a_folder_are_frames_in_natural_order(tmp_path: Path) -> None:
@@ -448,8 +443,7 @@ def test_stop_finishes_the_files_with_what_has_arrived(tmp_path: Path) -> None:
 
     pipeline = sluice.Pipeline("test:ball?size=64x48", model=Slow(), out=tmp_path / "x.mp4")
     pipeline.start()
-    while pipeline.progress[0].frames < 4:
-        time.sleep(0.05)
+    until(lambda: pipeline.progress[0].frames >= 4)
     pipeline.stop()
     (stream,) = pipeline.summary.streams
     video, frames = cv2.VideoCapture(str(tmp_path / "x.mp4")), 0

@@ -112,11 +112,12 @@ def test_a_failing_endpoint_is_in_the_summary_and_ends_nothing() -> None:
 
 
 def test_a_program_asks() -> None:
-    answered = threading.Event()
+    answered, asked = threading.Event(), False
     vlm = {"backend": Counts(), "every": 0, "policy": "newest"}
     with sluice.Pipeline("test:ball?live=1&size=64x48&fps=25", model=None, vlm=vlm) as pipeline:
         for frame in pipeline:
-            if frame.number == 2:
+            if frame.number >= 2 and not asked:  # a busy machine may drop any of them
+                asked = True
                 assert pipeline.ask("test_ball", "who, {cause}?")
                 assert not pipeline.ask("nobody")
             if frame.answers:
@@ -198,12 +199,13 @@ def test_a_detector_looks_for_what_it_is_told_and_for_other_things_later() -> No
     with sluice.Pipeline(
         "test:ball?live=1&size=64x48&fps=25", model=Words(), tracker=None, look_for=["red truck", "person"]
     ) as pipeline:
-        seen = []
+        seen, told_nonsense = [], False
         for frame in pipeline:
             labels = [thing.label for thing in frame.objects]
             if labels not in seen:
                 seen.append(labels)
-            if frame.number == 2:
+            if frame.number >= 2 and not told_nonsense:  # a busy machine may drop any of them
+                told_nonsense = True
                 pipeline.set_look_for(["nonsense"])
             kinds = [event.kind for event in pipeline.events.since()]
             if "prompt-refused" in kinds and "prompt-changed" not in kinds:
