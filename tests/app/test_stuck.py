@@ -61,6 +61,7 @@ def test_a_connection_that_is_answered_stays(talker: int) -> None:
         for _ in range(4):
             connection.sendall(b"report")
             assert not read_to_the_end(connection, SILENT / 2)
+        connection.sendall(b"report")  # a busy machine may have taken longer than that
         assert cut_off("127.0.0.1", talker, SILENT) == 0
         assert not read_to_the_end(connection, 0.2)
 

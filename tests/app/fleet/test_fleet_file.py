@@ -12,6 +12,7 @@ import pytest
 from sluice.app.fleet import connection
 from sluice.app.fleet.connection import check_reachable, read_fleet
 from sluice.errors import ConfigurationError
+from waiting import PATIENCE
 
 SECRET = "open-sesame"
 
@@ -106,7 +107,7 @@ class Listener:
     ("greeting", "says"), [(b"", "does not answer"), (b"220 mail.example ESMTP\r\n", "is no Ray head")]
 )
 def test_something_else_that_listens_is_no_cluster(greeting: bytes, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_REACH", 0.5)
+    monkeypatch.setattr(connection, "_REACH", PATIENCE if greeting else 0.5)
     monkeypatch.delenv("RAY_USE_TLS", raising=False)
     other = Listener(greeting)
     try:

@@ -142,6 +142,7 @@ def test_counts_since_a_moment() -> None:
     assert ModelCounts("m", 10, 2, 50.0, 5).since(ModelCounts("m", 4, 1, 20.0, 2)) == ModelCounts("m", 6, 1, 30.0, 3)
 
 
+@settings(deadline=None)
 @given(kept=st.integers(0, 2**32), clocks=st.lists(st.floats(0, 2.0**32), min_size=2, max_size=5))
 def test_epochs_grow_from_host_to_host_whatever_their_clocks_say(kept: int, clocks: list[float]) -> None:
     epochs = []

@@ -18,7 +18,7 @@ from gi.repository import Gst
 
 from sluice.app.outputs import ClipOptions, HlsOptions, OutputOptions, RecordOptions
 from sluice.errors import ConfigurationError
-from waiting import until
+from waiting import PATIENCE, until
 
 
 @pytest.mark.parametrize("container", ["mp4", "mkv"])
@@ -84,8 +84,8 @@ def test_a_killed_process_leaves_files_that_play(tmp_path: Path, container: str)
     )
     try:
         # The third segment is more than a second long.
-        until(lambda: len(files(tmp_path, container)) >= 3, "a third segment", seconds=40)
-        until(lambda: files(tmp_path, container)[2].stat().st_size > 7000, "its content", seconds=20)
+        until(lambda: len(files(tmp_path, container)) >= 3, "a third segment")
+        until(lambda: files(tmp_path, container)[2].stat().st_size > 7000, "its content")
     finally:
         process.send_signal(signal.SIGKILL)
         printed, _ = process.communicate()
@@ -118,14 +118,14 @@ def test_a_full_disk_is_an_event_and_other_streams_go_on(tmp_path: Path) -> None
         full = Stream(OutputOptions(record=RecordOptions(small)), size=(640, 480))
         fine = Stream(OutputOptions(record=RecordOptions(large)), name="cam 2")
         with full, fine:
-            until(lambda: full.happened("record-failed"), "the event", seconds=30)
+            until(lambda: full.happened("record-failed"), "the event")
             assert "space" in full.happened("record-failed")[0].lower()
             before = full.stats()["frames"], fine.stats()["record-frames"]
             until(lambda: full.stats()["frames"] > before[0] + 25, what="frames of the stream itself")
             until(lambda: fine.stats()["record-frames"] > before[1] + 25, what="frames of the other recording")
             for path in files(small, "mp4"):
                 path.unlink()
-            until(lambda: files(small, "mp4"), "a recording once there is room", seconds=40)
+            until(lambda: files(small, "mp4"), "a recording once there is room")
         assert full.branch.stats()["record-failures"] >= 1
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
@@ -137,7 +137,7 @@ def test_a_disk_that_hangs_holds_no_end_back(tmp_path: Path, monkeypatch: pytest
 
     def hang(*_: object) -> None:
         hangs.set()
-        released.wait(60)
+        released.wait(2 * PATIENCE)
 
     def make_hanging_sink() -> Gst.Element:
         sink = Gst.ElementFactory.make("fakesink")
@@ -149,7 +149,7 @@ def test_a_disk_that_hangs_holds_no_end_back(tmp_path: Path, monkeypatch: pytest
     stream = Stream(OutputOptions(record=RecordOptions(tmp_path)), live=False)  # which waits for its recording
     stream.pipeline.set_state(Gst.State.PLAYING)
     try:
-        assert hangs.wait(20)
+        assert hangs.wait(PATIENCE)
 
         def stands() -> bool:
             before = stream.stats()["frames"]

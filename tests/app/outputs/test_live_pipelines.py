@@ -118,7 +118,7 @@ def test_all_streams_are_in_one_view(outputs: LiveOutputs) -> None:
     blue, green, red = picture[60, 200].tolist()
     assert red > 150 > max(blue, green) + 50
     # Each stream alone too, while the view is looked at.
-    assert decode(outputs.snapshot("test_white")).min() > 200
+    assert decode(until(lambda: outputs.snapshot("test_white"))).min() > 200
     pipeline.stop()
 
 
@@ -149,7 +149,7 @@ def test_streams_that_come_and_go_leave_nothing_but_their_files(outputs: LiveOut
     def cycle(number: int) -> None:
         name = pipeline.add("test:snow?live=1&size=64x48", name=f"guest-{number}")
         until(lambda: outputs.stats().get(name, {}).get("record-frames", 0) > 2)
-        assert outputs.snapshot(name)
+        until(lambda: outputs.snapshot(name), "a picture")
         pipeline.remove(name)
 
     until(lambda: outputs.stats()["test_ball"]["record-frames"] > 2)
@@ -161,7 +161,7 @@ def test_streams_that_come_and_go_leave_nothing_but_their_files(outputs: LiveOut
     for number in range(1, 9):
         cycle(number)
     until(lambda: census() == before, what="the same objects as before")
-    assert len(os.listdir("/proc/self/fd")) <= open_files + 4  # noqa: PTH208
+    until(lambda: len(os.listdir("/proc/self/fd")) <= open_files + 4, "no more open files")  # noqa: PTH208
     assert outputs.names() == ["tiled", "test_ball"]
     pipeline.stop()
     outputs.close()

@@ -7,6 +7,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app.outputs.relay import Relay
+from waiting import PATIENCE
 
 Gst.init(None)
 CAPS = Gst.Caps.from_string("video/x-h264, stream-format=byte-stream")
@@ -59,15 +60,14 @@ class Reader:
         if playing:
             self.pipeline.set_state(Gst.State.PLAYING)
 
-    def times(self, most: int = 100) -> list[int]:
-        """The times in seconds of what came, to the end or until nothing comes."""
+    def times(self) -> list[int]:
+        """The times in seconds of what came, which is ended here where it has no end of its own."""
         self.pipeline.set_state(Gst.State.PLAYING)
-        found = []
-        while len(found) < most:
-            sample = self.pipeline.get_by_name("out").emit("try-pull-sample", 300 * Gst.MSECOND)
-            if sample is None:
-                break
+        self.entry.emit("end-of-stream")
+        found, out = [], self.pipeline.get_by_name("out")
+        while (sample := out.emit("try-pull-sample", int(PATIENCE * Gst.SECOND))) is not None:
             found.append(sample.get_buffer().pts // Gst.SECOND)
+        assert out.get_property("eos")
         self.pipeline.set_state(Gst.State.NULL)
         return found
 
