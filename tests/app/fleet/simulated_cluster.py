@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from sluice.app.fleet.cluster import NodeView, WorkerLostError, WorkerStartError
 from sluice.app.fleet.orders import Report, StreamOrder, WorkerOrder
 from sluice.app.fleet.rollout import ModelCounts
 from sluice.app.fleet.schema import Resources
+from sluice.app.model_control import BusyModel
 from sluice.app.streams.states import StreamState, StreamStatus
+from sluice.errors import SluiceError
 
 
 class Answer:
@@ -19,6 +22,7 @@ class Answer:
     def __init__(self, worker: Simulated, work: Callable[[], object], hangs: bool = False) -> None:
         self._worker, self._work, self._hangs = worker, work, hangs
         self._done: object = None
+        self._failure: SluiceError | None = None
         self._ended = False
 
     def done(self) -> bool:
@@ -28,7 +32,13 @@ class Answer:
         if self._worker.dead:
             raise WorkerLostError(f"{self._worker.name} has died")
         if not self._ended:
-            self._done, self._ended = self._work(), True
+            self._ended = True
+            try:
+                self._done = self._work()
+            except SluiceError as error:
+                self._failure = error
+        if self._failure is not None:
+            raise self._failure
         return self._done
 
 
@@ -52,6 +62,8 @@ class Simulated:
     fatal: set[str] = field(default_factory=set)
     broken_nodes: set[str] = field(default_factory=set)
     hangs_in: str = ""
+    loads_until: float = 0.0
+    orders: int = 0  # to change the model
     has_started: bool = False
 
     def started(self) -> Answer:
@@ -90,6 +102,9 @@ class Simulated:
 
     def swap_model(self, model: str) -> Answer:
         def change() -> None:
+            self.orders += 1
+            if self.clock() < self.loads_until:
+                raise BusyModel("another model is being loaded")
             if "missing" in model:
                 self.refusal, self.refused = f"there is no file {model}", self.refused + 1
             else:
@@ -97,7 +112,8 @@ class Simulated:
 
         answer = Answer(self, change)
         if answer.done():
-            answer.result()
+            with suppress(BusyModel):
+                answer.result()
         return answer
 
     def stop(self) -> Answer:

@@ -360,6 +360,32 @@ def test_the_next_model_is_not_blamed_for_the_last_one() -> None:
     assert {worker.model for worker in run.cluster.workers} == {"new"}
 
 
+def test_a_worker_that_was_too_busy_to_change_its_model_is_told_again_as_soon_as_it_can_be() -> None:
+    run = begun()
+    run.controller.roll_out("new")
+    canary = next(worker for worker in run.cluster.workers if worker.streams)
+    canary.loads_until = run.cluster.now + 4
+    run.go(4)
+    assert canary.model == "old"
+    assert 2 <= canary.orders <= 5  # not with every step: it loads for minutes perhaps
+    run.go(2)
+    assert canary.model == "new"
+
+
+def test_a_worker_that_loads_a_model_nobody_wants_any_more_is_given_the_old_one_again_once_it_can_take_it() -> None:
+    run = begun(rollout={"rule": {"seconds": 60}})
+    run.controller.roll_out("new")
+    run.go(1)
+    canary = next(worker for worker in run.cluster.workers if worker.model == "new")
+    canary.model, canary.loads_until = "old", run.cluster.now + 65  # it took the order, and loads for long
+    run.go(62)
+    assert "rollout-rolled-back" in run.kinds()  # it was not running in time
+    run.go(3)
+    canary.model = "new"  # loaded too late
+    run.go(2)
+    assert canary.model == "old"
+
+
 def test_a_worker_without_streams_is_no_canary_and_changes_its_model_when_it_gets_some() -> None:
     run = begun(streams=1, workers={"streams": 6, "spare": 1}, rollout={"rule": {"seconds": 20, "frames": 50}})
     spare = next(worker for worker in run.cluster.workers if not worker.streams)

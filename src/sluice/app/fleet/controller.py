@@ -162,7 +162,7 @@ class Controller:
         trial = self._trial
         wanted = trial.model if trial is not None and known.name in trial.canaries else self._fleet.model.name
         if self._is_fresh(known) and known.lacks_model(wanted, now):
-            known.handle.swap_model(wanted)
+            known.give_model(wanted, now)
 
     def _is_fresh(self, known: Known) -> bool:
         return known.made in ("", self._made)

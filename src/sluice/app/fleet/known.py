@@ -8,7 +8,8 @@ from sluice.app.fleet.cluster import Call, Handle
 from sluice.app.fleet.orders import Report
 from sluice.app.streams.states import StreamState
 
-_AGAIN = 10.0  # seconds between two attempts to have a worker change to the model that it shall run
+_AGAIN = 10.0  # seconds between two attempts to have a worker change to the model that it shall run, and
+_BUSY = 1.0  # where it could not take the order because it was loading another: that may end at any moment
 
 
 @dataclass
@@ -36,7 +37,10 @@ class Known:
         told: the streams that it was last told of, with their epochs.
         made: how it was made; see `WorkerOrder`.
         refused: why it could not add streams, by name.
-        given: the model that it was last told to change to, and when.
+        given: the model that it was last told to change to, and when; an order that it was too busy for does not count.
+        swapping: that order, while it is on its way.
+        took: what `given` was before.
+        busy_until: when it may be told again, after it was too busy.
         moved: how many frames had left its streams when that number last changed, and when that was.
     """
 
@@ -61,6 +65,9 @@ class Known:
     made: str = ""
     refused: dict[str, str] = field(default_factory=dict)
     given: tuple[str, float] = ("", 0.0)
+    swapping: Call | None = None
+    took: tuple[str, float] = ("", 0.0)
+    busy_until: float = 0.0
     moved: tuple[int, float] = (-1, 0.0)
 
     @property
@@ -71,7 +78,7 @@ class Known:
     def lacks_model(self, wanted: str, now: float) -> bool:
         """Whether it is to be told to change to a model: it neither runs nor loads it, or loads another.
 
-        A worker without streams is not: models change between two frames.
+        A worker without streams is not: models change between two frames. Nor is one that has just said it was busy.
         """
         if self.report is None or not self.report.epochs:
             return False
@@ -79,10 +86,16 @@ class Known:
         settled = given in ("", wanted) or bool(counts.refusal)  # it does not load another one
         if counts.model == wanted and settled:
             return False
-        if given == wanted and now - when < _AGAIN:
-            return False
-        self.given = (wanted, now)
-        return True
+        return now >= self.busy_until and not (given == wanted and now - when < _AGAIN)
+
+    def give_model(self, wanted: str, now: float) -> None:
+        """Tell it to change to a model."""
+        self.swapping = self.handle.swap_model(wanted)
+        self.took, self.given = self.given, (wanted, now)
+
+    def was_busy(self, now: float) -> None:
+        """Take back the order to change the model: it still loads what it had been told to before."""
+        self.given, self.busy_until = self.took, now + _BUSY
 
     def is_stuck(self, now: float, after: float) -> bool:
         """Whether its streams play and none has given a frame for so many seconds, by its last report."""

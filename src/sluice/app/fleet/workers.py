@@ -10,6 +10,7 @@ from sluice.app.fleet.cluster import Call, Cluster, WorkerLostError, WorkerStart
 from sluice.app.fleet.known import Known
 from sluice.app.fleet.orders import Report, WorkerOrder
 from sluice.app.fleet.schema import Recovery, Resources
+from sluice.app.model_control import BusyModel
 from sluice.app.streams.events import EventLog
 
 _STOPPING_SECONDS = 10.0
@@ -130,6 +131,8 @@ class Workers:
             self._hear_report(known, known.reporting, now)
         if known.syncing is not None and known.syncing.done():
             self._hear_synced(known, known.syncing)
+        if known.swapping is not None and known.swapping.done():
+            self._hear_swapped(known, known.swapping, now)
         if known.starting is not None and known.name in self._adopting and now > self._adopted_by:
             known.starting = None
             self.lose(known, "it did not answer the new controller")
@@ -190,6 +193,17 @@ class Workers:
         else:
             for stream, reason in known.refused.items():
                 self._log.add("stream-refused", stream, reason, worker=known.name)
+
+    def _hear_swapped(self, known: Known, call: Call, now: float) -> None:
+        known.swapping = None
+        try:
+            call.result()
+        except BusyModel:
+            known.was_busy(now)
+        except WorkerLostError as error:
+            self.lose(known, str(error), dead=True)
+        except Exception as error:
+            self._log.add("worker-complained", None, f"{known.name}: {error}", worker=known.name)
 
     def _take_report(self, known: Known, report: Report, now: float) -> None:
         if known.lost:  # it was only cut off: what it still runs runs elsewhere
