@@ -453,6 +453,28 @@ def test_stop_finishes_the_files_with_what_has_arrived(tmp_path: Path) -> None:
     assert stream.output == str(tmp_path / "x.mp4")
 
 
+@pytest.mark.parametrize("source", ["test:ball?frames=96&size=64x48", "videos/vpf_test.mp4"])
+def test_the_share_that_is_done_leaves_out_what_waits_in_front_of_the_model(source: str, data: Path) -> None:
+    held, seen = threading.Event(), []
+
+    class Held:
+        def infer(self, frames: list[Frame]) -> list[None]:
+            seen.extend(frames)
+            if len(seen) > 9:
+                held.wait(PATIENCE)
+            return [None for _ in frames]
+
+    pipeline = sluice.Pipeline(source if source.startswith("test:") else data / source, model=Held(), batch_size=1)
+    job = pipeline.start()
+    try:
+        until(lambda: pipeline.progress[0].frames == 9 and pipeline.summary.streams[0].frames_in > 10, "frames wait")
+        (progress,) = pipeline.progress
+        assert progress.fraction == pytest.approx(9 / 96, abs=1 / 96)
+    finally:
+        held.set()
+        job.stop()
+
+
 def test_a_tiled_file_that_cannot_be_finished_is_not_told_as_an_output(tmp_path: Path) -> None:
     (tmp_path / "x.mp4").symlink_to("/dev/full")
     sources = ["test:ball?frames=300&size=640x480", "test:snow?frames=30&size=64x48"]

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sluice.app.streams.branch import Branch
 from sluice.app.streams.stream import Stream
 from sluice.app.summary import Summary
+
+if TYPE_CHECKING:
+    from sluice.app.source_bin import SourceBin
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,7 @@ class Progress:
     """How far a stream is: its name, the frames seen behind the tracker, and its state.
 
     Attributes:
-        fraction: 0..1 of the stream, None where its length is unknown.
+        fraction: 0..1 of the stream was seen behind the tracker, None where its length is unknown.
         state: "running", "ended" or "failed"; of a stream that waits to be opened again, why it does.
     """
 
@@ -35,9 +38,22 @@ def progress_of(streams: Sequence[Stream], frame_limit: int | None) -> list[Prog
         shown = str(state) if state.is_fault else "failed" if stream.summary.failed else "running"
         if stream.finished and not stream.summary.failed:
             shown = "ended"
-        fraction = 1.0 if stream.finished else session.fraction(frame_limit) if session else None
+        fraction = 1.0 if stream.finished else _seen_of(stream, session, frame_limit) if session else None
         found.append(Progress(stream.name, stream.frames_seen, fraction, shown))
     return found
+
+
+def _seen_of(stream: Stream, session: SourceBin, frame_limit: int | None) -> float | None:
+    """Return how much of a stream was seen behind the tracker, which is less than what was decoded.
+
+    With a slow model, what waits in between is a good part of a short clip.
+    """
+    seen = stream.frames_seen  # first: what comes meanwhile counts as waiting
+    decoded, frames = session.fraction(frame_limit), session.frames_in
+    if decoded is None or not frames:
+        return decoded
+    waiting = stream.frames_in - stream.frames_dropped - seen
+    return decoded * (1.0 - min(max(waiting / frames, 0.0), 1.0))
 
 
 def leave_out_broken(
