@@ -135,3 +135,15 @@ def test_an_address_that_can_never_be_opened_is_refused_without_its_password(add
 )
 def test_addresses_without_what_others_need(address: str) -> None:
     assert parse_sources([address])[0].uri == address
+
+
+def test_what_cannot_be_looked_at_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match=r"'~nobody-of-that-name/a\.mp4' cannot be looked at"):
+        parse_sources(["~nobody-of-that-name/a.mp4"])
+
+    def refuse(_path: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(ConfigurationError, match=f"{tmp_path}' cannot be looked at: Permission denied"):
+        parse_sources([tmp_path])

@@ -189,3 +189,12 @@ def test_a_collector_that_is_not_there_stops_nothing() -> None:
 def test_wrong_values_are_refused(endpoint: str, interval: float) -> None:
     with pytest.raises(ConfigurationError, match="OpenTelemetry"):
         OtelExport(Metrics(lambda: SNAPSHOT), endpoint, interval=interval)
+
+
+def test_every_metric_is_named_from_the_start() -> None:
+    """OpenTelemetry is told then which there are."""
+    before, later = (
+        {family.name for family in Metrics(lambda snapshot=snapshot: snapshot).collect()}  # type: ignore[misc]
+        for snapshot in (Snapshot(states=("playing",)), SNAPSHOT)
+    )
+    assert before == later

@@ -495,3 +495,57 @@ def test_subscribers_may_change_streams_from_their_own_thread(service: sluice.Pi
     assert done.wait(PATIENCE)
     plays(service, "next")
     assert [stream.name for stream in service.streams] == ["next"]
+
+
+class Sizes:
+    """A model that writes down the sizes of what it is given."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int]] = []
+
+    def infer(self, frames: list[Frame]) -> list[None]:
+        self.seen += [(frame.width, frame.height) for frame in frames]
+        return [None for _ in frames]
+
+
+def test_a_region_outside_the_picture_is_refused_by_name_and_the_one_before_goes_on() -> None:
+    model = Sizes()
+    with sluice.Pipeline([], service=True, model=model, tracker=None) as pipeline:
+        pipeline.start()
+        pipeline.add(LIVE, name="a", policy=StreamPolicy(region=(10, 20, 30, 24)))
+        plays(pipeline, "a", 5)
+        with pytest.raises(ConfigurationError, match="'a': the region 64, 0, 10, 10 lies outside its picture of 64x48"):
+            pipeline.update("a", StreamPolicy(region=(64, 0, 10, 10)))
+        plays(pipeline, "a", 10)
+        assert set(model.seen) == {(30, 24)}
+        pipeline.update("a", StreamPolicy(region=(40, 20, 1000, 1000)))  # up to the picture's edge
+        until(lambda: (24, 28) in model.seen, "the part of it that the picture has")
+
+
+def test_a_stream_whose_picture_has_nothing_of_its_region_is_told_and_hurts_no_other() -> None:
+    model = Sizes()
+    with sluice.Pipeline([], service=True, model=model, tracker=None) as pipeline:
+        job = pipeline.start()
+        pipeline.add(LIVE, name="a", policy=StreamPolicy(region=(200, 0, 100, 100)))
+        pipeline.add(LIVE, name="b")
+        until(lambda: happened(pipeline, "stream-region-refused", "a"), "the event")
+        plays(pipeline, "a", 10)
+        plays(pipeline, "b", 10)
+        assert set(model.seen) == {(64, 48)}
+        assert job.started
+    assert "lies outside its picture of 64x48; the model is given the whole" in pipeline.summary.streams[0].warnings[0]
+
+
+def test_a_camera_that_comes_back_with_a_smaller_picture_than_its_region_ends_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    cv2.imwrite(str(folder / "0.png"), np.zeros((240, 320, 3), np.uint8))
+    model = Sizes()
+    with sluice.Pipeline([], service=True, model=model, tracker=None) as pipeline:
+        pipeline.start()
+        pipeline.add(folder, name="a", policy=StreamPolicy(region=(200, 100, 50, 50)))
+        until(lambda: model.seen == [(50, 50)], "it is given the region")
+        cv2.imwrite(str(folder / "0.png"), np.zeros((48, 64, 3), np.uint8))
+        pipeline.restart("a")
+        until(lambda: model.seen[1:] == [(64, 48)], "it is given the whole picture")
+        until(lambda: happened(pipeline, "stream-region-refused", "a"), "the event")

@@ -5,6 +5,7 @@ import json
 import threading
 import time
 import weakref
+from itertools import pairwise
 from pathlib import Path
 
 import cv2
@@ -499,3 +500,25 @@ def test_a_file_that_cannot_be_finished_fails_its_own_stream(tmp_path: Path) -> 
     first, second = sluice.Pipeline(sources, model=Box(), out=tmp_path).run().streams
     assert "No space left" in first.errors[0]
     assert (second.frames_out, second.errors) == (30, [])
+
+
+def test_files_of_different_rates_are_tiled_at_their_own_speeds(tmp_path: Path) -> None:
+    sources = ["test:ball?frames=10&fps=10&size=64x48", "test:snow?frames=30&fps=30&size=64x48"]
+    seen: list[dict[int, int]] = []
+
+    class Sees:
+        def infer(self, frames: list[Frame]) -> list[None]:
+            seen.append({frame.stream: frame.pts or 0 for frame in frames})
+            return [None for _ in frames]
+
+    summary = sluice.Pipeline(sources, model=Sees(), out=tmp_path / "x.mp4", tile=True).run()
+    assert [stream.frames_out for stream in summary.streams] == [10, 30]
+    newest: dict[int, int] = {}
+    for batch in seen:  # what the picture shows of each, a frame or so apart
+        newest |= batch
+        assert max(newest.values()) - min(newest.values()) <= 100_000_000
+    video, times = cv2.VideoCapture(str(tmp_path / "x.mp4")), []
+    while video.grab():
+        times.append(video.get(cv2.CAP_PROP_POS_MSEC))
+    assert len(times) == len(seen)
+    assert max(b - a for a, b in pairwise(times)) < 50

@@ -172,6 +172,24 @@ def test_a_dead_camera_looks_dead_and_shows_no_password(page: Page) -> None:
     assert "hunter22" not in page.chrome.page_source
 
 
+def test_what_helps_a_model_that_is_too_slow_is_shown_and_goes_away(page: Page) -> None:
+    advice = page.find("#advice")
+    assert not advice.is_displayed()
+    page.chrome.execute_script(
+        """
+        window.toldFetch = window.fetch;
+        window.fetch = async (address, options) => {
+          const answer = await toldFetch(address, options);
+          if (!String(address).endsWith("/api/statistics")) return answer;
+          return new Response(JSON.stringify({ ...await answer.json(), advice: "a <b>smaller</b> model" }), answer);
+        };
+        """
+    )
+    until(lambda: advice.is_displayed() and advice.text == "a <b>smaller</b> model")
+    page.chrome.execute_script("window.fetch = window.toldFetch")
+    until(lambda: not advice.is_displayed())
+
+
 def test_a_stream_is_added_by_keyboard_and_removed(page: Page, service: ServeProcess) -> None:
     page.find("#add").send_keys(Keys.ENTER)
     until(lambda: page.find("#add-dialog").is_displayed())

@@ -60,7 +60,7 @@ def keep_on_gpu(decoder: Gst.Element, *, asked: bool) -> None:
     """Prepare a decoder of video for frames that stay in GPU memory.
 
     Args:
-        decoder: any decoder; one that works in software is left alone.
+        decoder: one that works on the GPU.
         asked: whether one on the GPU was asked for, so that streams are not of both kinds.
     """
     if decoder.find_property(_SURFACES) is not None:

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sluice.app.decoders import installed
 from sluice.contract.batching import CUDA_FEATURE, NVMM_FEATURE
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class FrameMemory:
     """
 
     def __init__(self, options: Options) -> None:
-        """Prepare the decision, which is made when the first frames come: PyTorch is asked for its GPU only then."""
+        """Prepare the decision, which is made when the first frames come."""
         self._options = options
         self._lock = threading.Lock()
         self._first = ""
@@ -43,6 +44,18 @@ class FrameMemory:
         if source.kind != "uri" or policy.decoder in ("software", "vaapi"):
             with self._lock:
                 self._first = self._first or HOST
+
+    def prepare(self) -> None:
+        """Ask PyTorch for its GPU where frames may come in GPU memory, before any does.
+
+        To import it takes seconds, in which a decoder's thread and all other streams that begin would wait.
+
+        Raises:
+            ConfigurationError: there is no such device.
+        """
+        with self._lock:
+            if self._first != HOST and "nvdec" in installed():
+                self._why_models_not()
 
     def may_stay(self) -> bool:
         """Whether frames in GPU memory could stay there, by what is known so far."""

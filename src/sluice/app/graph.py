@@ -31,11 +31,13 @@ from sluice.app.endings import Endings
 from sluice.app.frame_memory import FrameMemory
 from sluice.app.frame_queue import FrameQueue
 from sluice.app.gst import add_chain, link_pads, make_element
+from sluice.app.in_step import InStep
 from sluice.app.latency import ask_once
 from sluice.app.options import MOST_STREAMS_PER_BATCH, Options
 from sluice.app.outputs import check_distinct
 from sluice.app.places import SOURCE, Place, find
-from sluice.app.source_bin import SourceBin, region_event
+from sluice.app.region import region_event
+from sluice.app.source_bin import SourceBin
 from sluice.app.sources import Source
 from sluice.app.streams.branch import BranchFactory
 from sluice.app.streams.stream import Stream
@@ -52,6 +54,7 @@ _FILES_IN_FLIGHT = 3
 _DRAINING = 0.1
 # At the end, sources that can't be closed in so many seconds are left behind.
 _CLOSING = 0.5
+_GONE_FROM_MUX = ("frames-out", "discarded", "refused", "replaced")
 
 
 class Graph:
@@ -120,6 +123,10 @@ class Graph:
         self.collector = Collector(self.queue)
         self.collector.watch(observed)
         self.endings = Endings(self.pipeline, chain[-1], options, sources, branches)
+        alike = not options.policy.loop and not any(source.live for source in sources)
+        self._in_step = InStep() if self.endings.tiled and alike else None
+        if self._in_step is not None:
+            self._in_step.watch_batches(self.mux.get_static_pad("src"))
         ask_once(self.pipeline, chain[-1].get_static_pad("src"))
         if options.messages is not None:
             self.endings.elements.append(chain[-1])
@@ -136,6 +143,8 @@ class Graph:
         if pad is None:
             raise ConfigurationError(f"sluicemux has no pad sink_{stream.number}")
         stream.mux_pad = pad
+        if self._in_step is not None and stream.number < self._expected:  # one that comes later would be far behind
+            self._keep_in_step(stream, self._in_step)
         self.memory.expect(stream.source, stream.policy)
         self.set_delivery(stream)
         if stream.source.live:
@@ -148,6 +157,22 @@ class Graph:
         if self.queue is not None:
             self.queue.join(stream.number, stream.gate, held_back=not stream.policy.freshest(stream.source.live))
         self.endings.join(stream)
+
+    def hold_nothing_back(self) -> None:
+        """Let every frame go on to the model at once: the run is to end soon."""
+        self.stopped = True
+        if self._in_step is not None:
+            self._in_step.close()
+
+    def _keep_in_step(self, stream: Stream, steps: InStep) -> None:
+        def gives_none() -> bool:
+            session = stream.session
+            return session is None or not session.waiting
+
+        def ended() -> bool:
+            return stream.finished or stream.supervisor.state.is_final or stream.flow.read().ended
+
+        steps.join(stream.number, gives_none, ended, lambda: self._tell_mux(stream, events.absent()))
 
     def _decoder_threads(self, stream: int) -> int:
         """How many threads the decoder of a stream uses: all of them together as many as there are cores.
@@ -179,6 +204,8 @@ class Graph:
         )
         stream.began(session)
         stream.gate.move(session.pad)
+        if self._in_step is not None:
+            self._in_step.watch(session.pad, stream.number)
         self.pipeline.add(session.bin)
         link_pads(session.bin.get_static_pad("src"), stream.mux_pad)
         if session.bin.sync_state_with_parent():
@@ -189,7 +216,10 @@ class Graph:
 
     def set_region(self, stream: Stream) -> None:
         """Have the model be given the region that the stream's policy names, from the next frame on."""
-        self._tell_mux(stream, region_event(stream.number, stream.policy.region))
+        if (session := stream.session) is not None:
+            session.set_region(stream.policy.region)
+        else:  # the next source names its own
+            self._tell_mux(stream, region_event(stream.number, None))
 
     def set_delivery(self, stream: Stream) -> None:
         """Have frames that wait give way to newer ones, or not, as the stream's policy says."""
@@ -203,6 +233,8 @@ class Graph:
         session = stream.session
         if session is None:
             return
+        if self._in_step is not None:  # its thread waits perhaps
+            self._in_step.leave(stream.number)
         deadline = time.monotonic() + _DRAINING
         while session.waiting and time.monotonic() < deadline:
             time.sleep(0.005)
@@ -281,10 +313,14 @@ class Graph:
         """The muxer's counters, of all streams: to be read once for many."""
         return self.mux.get_property("stats")
 
-    def replaced(self, stream: Stream, stats: Gst.Structure | None = None) -> int:
-        """Frames of a stream that gave way to newer ones in the mux, by its counters if they were read."""
-        found, value = (stats or self.mux_stats()).get_uint64(f"sink_{stream.number}-replaced")
-        return int(value) if found else 0
+    def replaced(self, stream: Stream, stats: Gst.Structure) -> int:
+        """Frames of a stream that gave way to newer ones in the mux, by its counters."""
+        return _mux_count(stats, stream, "replaced")
+
+    def waiting(self, stream: Stream, stats: Gst.Structure) -> int:
+        """Frames of a stream that wait in the mux, by its counters."""
+        gone = sum(_mux_count(stats, stream, name) for name in _GONE_FROM_MUX)
+        return max(0, _mux_count(stats, stream, "frames-in") - gone)
 
     def close(self, streams: Sequence[Stream]) -> None:
         """Stop everything and let go of what would keep it alive."""
@@ -321,6 +357,12 @@ class Graph:
         if waits:
             infer.set_property("in-flight", _FILES_IN_FLIGHT)
         return infer
+
+
+def _mux_count(stats: Gst.Structure, stream: Stream, name: str) -> int:
+    """One of the mux's counters of a stream; 0 where it has no pad."""
+    found, value = stats.get_uint64(f"sink_{stream.number}-{name}")
+    return int(value) if found else 0
 
 
 def _count_of(element: Gst.Element, name: str) -> int:

@@ -23,6 +23,7 @@ from sluice.app.measuring import Measuring
 from sluice.app.model_control import ModelControl
 from sluice.app.options import Options
 from sluice.app.planned import Planned
+from sluice.app.region import outside
 from sluice.app.roster import Roster
 from sluice.app.starting import start_elements
 from sluice.app.streams.branch import BranchFactory
@@ -121,6 +122,7 @@ class Job:
         self._started = time.monotonic()
         keep_pictures_apart()
         try:
+            self._graph.memory.prepare()
             start_elements(self._graph)
             self.measuring.started()
         except BaseException as error:  # an interruption too
@@ -216,8 +218,13 @@ class Job:
 
         Raises:
             UnknownStream: there is none of that name.
+            ConfigurationError: its picture has nothing of the policy's region.
         """
         stream = self._roster.get(name)
+        session = stream.session
+        fault = outside(policy.region, session.size) if session is not None else ""
+        if fault and policy.region != stream.policy.region:  # else something else is changed
+            raise ConfigurationError(f"the stream {name!r}: {fault}")
         self._post(lambda: self._tending.update(stream, policy))
 
     @property
@@ -244,6 +251,11 @@ class Job:
         if not self._done.is_set():
             self._count()
         return self._summary
+
+    @property
+    def model_seconds(self) -> float:
+        """Seconds that all calls of the model took so far."""
+        return self._graph.model_seconds()
 
     def progress(self) -> list[Progress]:
         """How far each stream is."""
@@ -318,7 +330,7 @@ class Job:
         if self._stopped_at is None:
             self._stopped_at = now
             self._summary.stopped = self._hearing.fatal is None
-            self._graph.stopped = True
+            self._graph.hold_nothing_back()
             self._end_all()
         if now > self._stopped_at + _DRAINING and not self._cut:
             self._cut = True

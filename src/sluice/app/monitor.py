@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 # Behind these the objects of a frame are complete.
 _COMPLETE = ("sluicetracker", "sluiceinfer")
-_GONE_FROM_QUEUE = ("frames-out", "discarded", "refused", "replaced")
 _VIEWED = ("pictures", "webrtc", "rtsp")
 _NO_MESSAGES = ("reconnects", "spooled")  # among the broker's counters
 
@@ -73,12 +72,12 @@ class Monitor:
         if measured is None:
             return Snapshot(states=tuple(state.value for state in StreamState))
         elements = measured.elements
-        mux, infer = _numbers(elements.get("sluicemux")), _numbers(elements.get("sluiceinfer"))
+        infer = _numbers(elements.get("sluiceinfer"))
         messages = _numbers(elements.get("sluicemsgbroker"))
         outputs = self._outputs.stats() if self._outputs is not None else {}
         objects = self._objects.read() if self._objects is not None else {}
         return Snapshot(
-            streams=tuple(_stream(status, mux, objects) for status in self._pipeline.streams),
+            streams=tuple(_stream(status, objects) for status in self._pipeline.streams),
             states=tuple(state.value for state in StreamState),
             elements=tuple(_element_numbers(measured)),
             batch_size=int(elements["sluicemux"].get_property("batch-size")),
@@ -112,9 +111,7 @@ def _numbers(element: Gst.Element | None) -> dict[str, float]:
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
 
 
-def _stream(status: StreamStatus, mux: dict[str, float], objects: dict[tuple[int, str], int]) -> StreamNumbers:
-    pad = f"sink_{status.number}-"
-    waiting = mux.get(f"{pad}frames-in", 0) - sum(mux.get(f"{pad}{name}", 0) for name in _GONE_FROM_QUEUE)
+def _stream(status: StreamStatus, objects: dict[tuple[int, str], int]) -> StreamNumbers:
     return StreamNumbers(
         name=status.name,
         number=status.number,
@@ -125,7 +122,7 @@ def _stream(status: StreamStatus, mux: dict[str, float], objects: dict[tuple[int
         overtaken=status.overtaken,
         fps=status.fps,
         reconnects=status.reconnects,
-        waiting=max(0, int(waiting)),
+        waiting=status.waiting,
         last_frame_age=status.last_frame_age,
         live=status.live,
         objects={label: count for (number, label), count in objects.items() if number == status.number},

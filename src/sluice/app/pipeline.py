@@ -302,7 +302,7 @@ class Pipeline:
         """Treat a stream by another policy; it is opened anew only where that concerns how it is opened.
 
         Raises:
-            ConfigurationError: there is no stream of that name.
+            ConfigurationError: there is no stream of that name, or its picture has nothing of the policy's region.
         """
         self._running().update(name, policy)
 
@@ -356,6 +356,11 @@ class Pipeline:
             ConfigurationError: the pipeline was not started yet.
         """
         return self._running().model.status
+
+    @property
+    def model_seconds(self) -> float:
+        """Seconds that all calls of the model took so far; 0 before the start."""
+        return 0.0 if self._job is None else self._job.model_seconds
 
     @property
     def streams(self) -> list[StreamStatus]:

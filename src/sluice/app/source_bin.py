@@ -12,17 +12,17 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app import damage
-from sluice.app.decoders import EXPOSE, SKIP, TRY, check_available, is_video_decoder, keep_on_gpu, refuses
+from sluice.app.decoders import EXPOSE, SKIP, TRY, check_available, family, is_video_decoder, keep_on_gpu, refuses
 from sluice.app.flow import PadFlow, StreamFlow
 from sluice.app.frame_memory import HOST, NAMES, FrameMemory
 from sluice.app.gst import add_chain, link_pads, make_element
 from sluice.app.images import ImageFeed
+from sluice.app.region import Region, RegionTeller, size_at
 from sluice.app.source_setup import check_scheme, set_up
 from sluice.app.sources import IMAGE_RATE, Source
 from sluice.app.streams.policy import StreamPolicy
 from sluice.app.upright import make_upright
 from sluice.contract.structures import required_structure
-from sluice.elements import events
 from sluice.elements.guard import guarded, post_error
 from sluice.errors import ConfigurationError
 
@@ -102,8 +102,7 @@ class SourceBin:
         self._tail = self._build_tail()
         self._queued = PadFlow(self.pad)
         flow.watch(self.pad, retimed=again or source.live or policy.loop)
-        if policy.region is not None:
-            self.pad.add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, _name_region, number, policy.region)
+        self._region = RegionTeller(self.pad, number, policy.region)
         {"uri": self._open_uri, "images": self._open_images, "test": self._open_test}[source.kind]()
 
     @property
@@ -135,6 +134,20 @@ class SourceBin:
             return self._decoder, 0, 0
         structure = required_structure(caps, 0)
         return self._decoder, structure.get_int("width")[1], structure.get_int("height")[1]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the pictures that go to the mux, turned upright; zeros before they are known."""
+        return size_at(self.pad)
+
+    @property
+    def region_fault(self) -> str:
+        """Why the model is given the whole picture in place of the policy's region; "" where it is not."""
+        return self._region.fault
+
+    def set_region(self, region: Region | None) -> None:
+        """Have the model be given another region, or the whole picture, from the next frame on; may wait."""
+        self._region.change(self.pad, region)
 
     @property
     def memory(self) -> str:
@@ -349,7 +362,7 @@ class SourceBin:
                     element.set_property(name, self._decoder_threads)
             if element.find_property(_DIRECT) is not None:
                 element.set_property(_DIRECT, False)
-            if self._memory is None or self._memory.may_stay():
+            if family(self._decoder, kind) == "nvdec" and (self._memory is None or self._memory.may_stay()):
                 keep_on_gpu(element, asked=self.policy.decoder == "nvdec")
         if "Demux" in kind:
             self._connect(element, "pad-added", lambda _, pad: self._demuxed.append(PadFlow(pad)))
@@ -374,20 +387,3 @@ class SourceBin:
         caps = make_element("capsfilter", caps=Gst.Caps.from_string(f"video/x-raw, format=I420, {size}"))
         add_chain(self.bin, generator, caps)
         self._join(caps.get_static_pad("src"), self._tail[0])
-
-
-def region_event(number: int, region: tuple[int, int, int, int] | None) -> Gst.Event:
-    """Return the event by which a model is given a region of a stream only (None: the whole picture)."""
-    sides = {} if region is None else dict(zip(("left_0", "top_0", "width_0", "height_0"), region, strict=True))
-    return events.control_event(events.ROI_UPDATE, stream_id=str(number), roi__count=int(region is not None), **sides)
-
-
-@guarded(failure=Gst.PadProbeReturn.OK)
-def _name_region(
-    pad: Gst.Pad, info: Gst.PadProbeInfo, number: int, region: tuple[int, int, int, int]
-) -> Gst.PadProbeReturn:
-    """Name the region that the model is given before the first frame of a source; a probe function."""
-    if info.get_event().type != Gst.EventType.SEGMENT:
-        return Gst.PadProbeReturn.OK
-    pad.push_event(region_event(number, region))
-    return Gst.PadProbeReturn.REMOVE

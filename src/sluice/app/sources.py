@@ -151,6 +151,14 @@ def _mistake_in(uri: str, scheme: str) -> str | None:
 
 
 def _local(text: str) -> list[Source]:
+    try:
+        return _on_disk(text)
+    except (OSError, RuntimeError) as error:  # a folder that may not be read, a name too long, a user that is not there
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"source {text!r} cannot be looked at: {reason}") from error
+
+
+def _on_disk(text: str) -> list[Source]:
     path = Path(text).expanduser()
     if path.is_dir():
         return [_folder(path)]

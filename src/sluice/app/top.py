@@ -16,13 +16,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sluice.app.pace import advice
+from sluice.app.pace import WINDOW, Pace
 from sluice.app.serve.client import Client, ServiceError
 from sluice.errors import ConfigurationError
 
 _GOOD, _OVER = ("playing",), ("ended", "removed")
 _WIDEST_STATE = len("format-changed")
-_WINDOW = 10.0  # seconds over which it is looked whether the model keeps up
 _MEASURES = ("0.5", "0.95", "0.99")
 
 
@@ -92,7 +91,7 @@ def top(url: str | None, token_file: Path | None, *, once: bool, interval: float
             except ServiceError as error:  # it may come back
                 live.update(Text(f"{error}\nq ends", style="red"), refresh=True)
                 continue
-            while len(looks) > 2 and looks[-1].at - looks[1].at >= _WINDOW:
+            while len(looks) > 2 and looks[-1].at - looks[1].at >= WINDOW:
                 looks.popleft()
             live.update(picture(looks), refresh=True)
 
@@ -103,25 +102,24 @@ def picture(looks: Sequence[Look]) -> RenderableType:
     Args:
         looks: at the numbers, one after another; the last is shown, the first is what it is compared with.
     """
-    numbers, hint = looks[-1].numbers, _advice(looks[0], looks[-1])
+    numbers, hint = looks[-1].numbers, _pace(looks[-1]).advice_since(_pace(looks[0]))
     parts: list[RenderableType] = [_whole(numbers), *([Text(hint, style="yellow")] if hint else []), _streams(numbers)]
     return Group(*parts, Text("q ends", style="dim"))
 
 
-def _advice(first: Look, last: Look) -> str:
-    """Say what helps where the model did not keep up with the streams between two looks."""
-    seconds = last.at - first.at
-    if seconds <= 0:
-        return ""
-
-    def grown(name: str) -> float:
-        return sum(sample.value - first.numbers.one(name, **sample.labels) for sample in last.numbers.all(name))
-
-    live = [sample.labels["stream"] for sample in last.numbers.all("stream_live") if sample.value]
-    waits = any(all(look.numbers.one("frames_waiting", stream=stream) > 1 for look in (first, last)) for stream in live)
-    came = grown("frames_in_total")
-    overtaken = grown("frames_overtaken_total") / came if came > 0 else 0.0
-    return advice(grown("model_busy_seconds_total") / seconds, overtaken, held_back=waits)
+def _pace(look: Look) -> Pace:
+    """Return what tells whether the model keeps up."""
+    numbers = look.numbers
+    live = [sample.labels["stream"] for sample in numbers.all("stream_live") if sample.value]
+    return Pace(
+        look.at,
+        numbers.one("model_busy_seconds_total"),
+        {
+            sample.labels["stream"]: (sample.value, numbers.one("frames_overtaken_total", **sample.labels))
+            for sample in numbers.all("frames_in_total")
+        },
+        {stream for stream in live if numbers.one("frames_waiting", stream=stream) > 1},
+    )
 
 
 def _whole(numbers: Numbers) -> Text:

@@ -116,9 +116,10 @@ def _elements(snapshot: Snapshot) -> Iterator[Metric]:
     yield _counter("element_frames", "Frames that left an element.", one, each("frames"))
     yield _gauge("element_frames_in_flight", "Frames that are in an element.", one, each("in_flight"))
     muxer = snapshot.elements[0] if snapshot.elements else None
-    if muxer is not None and muxer.batches and snapshot.batch_size:
-        fill = muxer.frames / (muxer.batches * snapshot.batch_size)
-        yield _gauge("batch_fill", "How full the batches were so far, 0 to 1.", (), [((), fill)])
+    room = muxer.batches * snapshot.batch_size if muxer is not None else 0
+    fill: Values = [((), muxer.frames / room)] if muxer is not None and room else []
+    # Also before the first batch: OpenTelemetry is told once, at the start, which metrics there are.
+    yield _gauge("batch_fill", "How full the batches were so far, 0 to 1.", (), fill)
     mean, longest = snapshot.model_seconds
     yield _gauge("model_seconds_mean", "Mean time of a call of the model.", (), [((), mean)])
     yield _gauge("model_seconds_max", "Longest time of a call of the model.", (), [((), longest)])

@@ -64,6 +64,7 @@ class Simulated:
     hangs_in: str = ""
     loads_until: float = 0.0
     orders: int = 0  # to change the model
+    refuses: set[str] = field(default_factory=set)  # streams
     has_started: bool = False
 
     def started(self) -> Answer:
@@ -77,8 +78,8 @@ class Simulated:
 
     def sync(self, orders: Sequence[StreamOrder]) -> Answer:
         def take() -> dict[str, str]:
-            self.streams = {order.name: order for order in orders}
-            return {}
+            self.streams = {order.name: order for order in orders if order.name not in self.refuses}
+            return {order.name: "it is there already" for order in orders if order.name in self.refuses}
 
         return Answer(self, take, self.hangs_in == "sync")
 

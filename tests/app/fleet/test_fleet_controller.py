@@ -536,3 +536,20 @@ def test_rules_that_are_changed_count_from_then_on() -> None:
     next(worker for worker in run.cluster.workers if worker.node == "n0").dead = True
     run.go(5)
     assert "node-quarantined" in run.kinds()
+
+
+def test_a_stream_that_a_worker_could_not_add_is_tried_again_and_told_once() -> None:
+    run = begun()
+    for worker in run.cluster.workers:
+        worker.refuses = {"cam-3"}  # it still closes it, say
+    entries = [{"source": f"test:ball?live=1&frames={i}", "name": f"cam-{i}"} for i in range(12)]
+    entries[3]["source"] = "test:snow?live=1"
+    run.controller.apply(fleet_of(entries))
+    run.go(70)
+    assert states(run)["cam-3"] == "failed"
+    assert run.kinds().count("stream-refused") == 1
+    for worker in run.cluster.workers:
+        worker.refuses = set()
+    run.go(35)
+    run.check_each_runs_once()
+    assert states(run)["cam-3"] == "playing"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gi
@@ -14,6 +16,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app.outputs import OutputOptions, PictureOptions, RecordOptions, RtspOptions, WebRtcOptions, webrtc
+from sluice.app.outputs.hub import BusyOutputs
 from sluice.app.outputs.rtsp import server_library
 from sluice.contract.structures import required_structure
 from sluice.errors import ConfigurationError
@@ -376,3 +379,67 @@ def test_pictures_that_cannot_be_made_leave_no_viewer(monkeypatch: pytest.Monkey
         with pytest.raises(ConfigurationError, match="jpegenc"):
             stream.outputs.subscribe_mjpeg("cam 1", lambda _: None)
         assert stream.stats()["pictures-viewers"] == 0
+
+
+def test_pictures_whose_drawing_cannot_begin_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise ConfigurationError("GStreamer has no element 'videobox'")
+
+    with Stream(OutputOptions()) as stream:
+        with monkeypatch.context() as without:
+            without.setattr("sluice.app.outputs.live.drawing", refuse)
+            with pytest.raises(ConfigurationError, match="videobox"):
+                stream.outputs.snapshot("cam 1")
+        assert stream.outputs.snapshot("cam 1") is not None
+
+
+def test_who_was_told_that_the_outputs_are_busy_is_no_viewer_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Stream(OutputOptions()) as stream:
+        hub, go_on = stream.branch.hub, threading.Event()
+        with monkeypatch.context() as impatient:
+            impatient.setattr(hub, "call", partial(hub.call, timeout=0.1))
+            hub.post(lambda: go_on.wait(30))
+            with pytest.raises(BusyOutputs):
+                stream.outputs.subscribe_mjpeg("cam 1", lambda _: None)
+        go_on.set()
+        assert stream.stats()["pictures-viewers"] == 0  # behind all that the hub was given
+
+
+def test_one_stream_whose_outputs_fail_leaves_those_of_the_others_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail() -> None:
+        raise PermissionError("of the test")
+
+    with Stream(OutputOptions(record=RecordOptions(tmp_path / "r"))) as stream:
+        first = stream.branch
+        other = stream.outputs(1, None, "cam 2")
+        monkeypatch.setattr(first, "tick", fail)
+        ticked = threading.Event()
+        monkeypatch.setattr(other, "tick", ticked.set)
+        assert ticked.wait(30)
+        other.bin.set_state(Gst.State.NULL)
+
+
+def test_the_end_of_all_outputs_waits_for_a_stream_that_is_being_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    written, failures = threading.Event(), list[BaseException]()
+
+    def close() -> None:
+        try:
+            stream.branch.close()
+        except BaseException as error:
+            failures.append(error)
+
+    with Stream(OutputOptions()) as stream:
+        monkeypatch.setattr(stream.branch, "_idle", written.is_set)
+        first, second = threading.Thread(target=close), threading.Thread(target=stream.outputs.close)
+        first.start()
+        until(lambda: "cam 1" not in stream.outputs.names(), "it is being closed")
+        second.start()
+        second.join(0.5)
+        assert second.is_alive()
+        written.set()
+        first.join(30)
+        second.join(30)
+        assert not second.is_alive()
+        assert failures == []

@@ -27,6 +27,7 @@ class FakeEngine:
     def __init__(self) -> None:
         self.events = EventLog(time.time)
         self.model = {"name": "none", "runtime": "none", "state": "ready"}
+        self.model_seconds = 0.0
         self.sources: dict[str, str] = {}
         self.policies: dict[str, StreamPolicy] = {}
         self.restarts: list[str] = []
@@ -98,6 +99,10 @@ class FakeEngine:
             self.thresholds = wanted
             name = self.model["name"]
             self.events.add("model-swapped", None, "the model runs", model=name, thresholds=wanted)
+
+    def change(self, name: str, **numbers: Any) -> None:
+        """Have other numbers shown of a stream."""
+        self._statuses[name] = dataclasses.replace(self._statuses[name], **numbers)
 
     def _wait(self, name: str) -> None:
         if "stuck" in self.sources[name]:

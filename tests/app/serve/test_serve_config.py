@@ -202,6 +202,14 @@ outputs: {record: {folder: all}, rtsp: {}, bitrate: 500000}
     assert third == config.outputs
 
 
+def test_the_view_of_all_streams_has_a_name_that_no_stream_may_have(tmp_path: Path) -> None:
+    stream = "streams: [{name: tiled, source: 'test:ball'}]\n"
+    assert faults(stream, tmp_path) == {}
+    line, said = faults(f"{stream}outputs: {{tiled: true}}", tmp_path)["streams[0].name"]
+    assert line == 1
+    assert "the view of all streams" in said
+
+
 def test_references_are_variables_and_files_and_escape_what_a_url_needs(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("p@ss/w:o#rd\n")
     text = """

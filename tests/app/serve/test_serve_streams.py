@@ -41,6 +41,7 @@ def test_streams_are_listed_added_changed_restarted_and_removed(site: Site) -> N
         ("POST", "/api/streams/nobody/restart", None, 404, "there are: lobby"),
         ("PATCH", "/api/streams/nobody", {"policy": {}}, 404, "there are: lobby"),
         ("POST", "/api/streams", {"source": "test:ball", "name": "lobby"}, 409, "choose another name"),
+        ("POST", "/api/streams", {"source": "test:ball", "name": "tiled"}, 409, "choose another name"),
         ("POST", "/api/streams", {"source": "wrong://x", "name": "a"}, 422, "unknown scheme"),
         ("POST", "/api/streams", {"source": "test:ball", "name": "a b"}, 422, "name: "),
         ("POST", "/api/streams", {"source": "test:ball", "name": "a", "polcy": {}}, 422, "right is 'policy'"),
@@ -232,6 +233,16 @@ def test_health_statistics_history_answers_and_metrics(site: Site) -> None:
         assert client.get("/readyz").status_code == 503
         refused = client.post("/api/streams", json={"source": "test:snow", "name": "late"})
         assert (refused.status_code, refused.json()["title"]) == (503, "Service Unavailable")
+
+
+def test_what_helps_a_model_that_is_too_slow_is_told(site: Site) -> None:
+    with site.client() as client:
+        for seconds, overtaken in ((0.0, 0), (60.0, 1)):
+            assert client.get("/api/statistics").json()["advice"] == ""
+            site.engine.model_seconds = seconds
+            site.engine.change("lobby", frames_in=overtaken, overtaken=overtaken)
+            site.service.history.sample(1000.0)
+        assert "the model is too slow" in client.get("/api/statistics").json()["advice"]
 
 
 def test_answers_are_in_order_though_the_clock_be_set_back() -> None:

@@ -30,6 +30,15 @@ class Graph:
     def close_source(self, _stream: Stream) -> None:
         """There is none."""
 
+    def leave(self, _stream: Stream, _seconds: float) -> None:
+        raise self.error
+
+    def drop_branch(self, _stream: Stream) -> None:
+        raise self.error
+
+    def mux_stats(self) -> None:
+        raise self.error
+
 
 def tended(error: Exception, policy: StreamPolicy) -> tuple[Tending, Stream, EventLog, list[Callable[[], None]]]:
     log, posted = EventLog(lambda: 0.0), list[Callable[[], None]]()
@@ -58,3 +67,13 @@ def test_a_source_that_cannot_be_opened_for_any_reason_is_tried_again() -> None:
     assert (stream.supervisor.state, stream.supervisor.reason) == (StreamState.LOST, "rtsp://cam/1 broke")
     assert stream.supervisor.next_attempt is not None
     assert "hunter22" not in log.since()[-1].text
+
+
+def test_a_stream_that_cannot_be_taken_out_whole_is_gone_all_the_same() -> None:
+    """Else its name would be taken for ever."""
+    tending, stream, log, _ = tended(TimeoutError("the outputs do not answer"), StreamPolicy())
+    gone: list[bool] = []
+    tending.remove(stream, lambda: gone.append(True))
+    assert stream.worker.join(30)
+    assert gone == [True]
+    assert log.since()[-1].kind == "stream-removed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from types import SimpleNamespace
 
 import gi
@@ -165,6 +166,15 @@ def test_the_decoder_has_surfaces_for_what_stays_on_the_gpu(stub, clips, ranked,
     assert NvmmDecoder.asked_for == ([16] if stays else [])
 
 
+@pytest.mark.parametrize("decoder", ["nvstandinnvmm"])
+def test_pytorch_is_asked_for_its_gpu_before_any_stream_begins(stub, clips, ranked, monkeypatch):
+    """To import it takes seconds: neither a decoder's thread nor another stream waits for it."""
+    asked = []
+    monkeypatch.setattr(frame_memory, "why_on_host", lambda _options: asked.append(threading.current_thread()) or "")
+    run(clips, Looks())
+    assert asked == [threading.current_thread()]
+
+
 # ---- the decision alone
 
 
@@ -195,6 +205,19 @@ def test_which_models_read_frames_on_the_host(stub, given, reason, monkeypatch):
     )
     found = why_on_host(options(**given))
     assert (found == "") if reason == "" else reason in found
+
+
+@pytest.mark.parametrize(
+    ("decoders", "policy", "asked"), [({"nvdec"}, "auto", 1), ({"software"}, "auto", 0), ({"nvdec"}, "software", 0)]
+)
+def test_pytorch_is_asked_for_only_where_frames_may_come_from_a_gpu(stub, monkeypatch, decoders, policy, asked):
+    calls = []
+    monkeypatch.setattr(frame_memory, "why_on_host", lambda _options: calls.append(1) or "")
+    monkeypatch.setattr(frame_memory, "installed", lambda: decoders)
+    memory = FrameMemory(options())
+    memory.expect(SimpleNamespace(kind="uri"), StreamPolicy(decoder=policy))
+    memory.prepare()
+    assert len(calls) == asked
 
 
 def test_the_first_stream_decides(stub, gpu_model):

@@ -310,7 +310,7 @@ class Controller:
             known.reporting, known.asked = known.handle.report(known.last_event), now
         if known.lost or known.syncing is not None:
             return
-        if epochs != known.told:
+        if epochs != known.told or known.may_take_refused(now):
             orders = [
                 StreamOrder(name, streams[name].source, streams[name].policy, epoch)
                 for name, epoch in epochs.items()

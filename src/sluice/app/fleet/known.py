@@ -10,6 +10,7 @@ from sluice.app.streams.states import StreamState
 
 _AGAIN = 10.0  # seconds between two attempts to have a worker change to the model that it shall run, and
 _BUSY = 1.0  # where it could not take the order because it was loading another: that may end at any moment
+_REFUSED_AGAIN = 30.0  # between two attempts to have it run streams that it could not add
 
 
 @dataclass
@@ -37,6 +38,7 @@ class Known:
         told: the streams that it was last told of, with their epochs.
         made: how it was made; see `WorkerOrder`.
         refused: why it could not add streams, by name.
+        refused_at: when it said so.
         given: the model that it was last told to change to, and when; an order that it was too busy for does not count.
         swapping: that order, while it is on its way.
         took: what `given` was before.
@@ -64,6 +66,7 @@ class Known:
     told: dict[str, int] = field(default_factory=dict)
     made: str = ""
     refused: dict[str, str] = field(default_factory=dict)
+    refused_at: float = 0.0
     given: tuple[str, float] = ("", 0.0)
     swapping: Call | None = None
     took: tuple[str, float] = ("", 0.0)
@@ -74,6 +77,10 @@ class Known:
     def up(self) -> bool:
         """Whether streams may be placed on it."""
         return self.starting is None and not self.lost and self.stopping is None
+
+    def may_take_refused(self, now: float) -> bool:
+        """Whether it is to be told again of streams that it could not add: a file may be there, a camera let go of."""
+        return bool(self.refused) and now - self.refused_at >= _REFUSED_AGAIN
 
     def lacks_model(self, wanted: str, now: float) -> bool:
         """Whether it is to be told to change to a model: it neither runs nor loads it, or loads another.

@@ -130,7 +130,7 @@ class Workers:
         if known.reporting is not None and known.reporting.done():
             self._hear_report(known, known.reporting, now)
         if known.syncing is not None and known.syncing.done():
-            self._hear_synced(known, known.syncing)
+            self._hear_synced(known, known.syncing, now)
         if known.swapping is not None and known.swapping.done():
             self._hear_swapped(known, known.swapping, now)
         if known.starting is not None and known.name in self._adopting and now > self._adopted_by:
@@ -181,18 +181,19 @@ class Workers:
         except Exception as error:
             self._log.add("worker-complained", None, f"{known.name}: {error}", worker=known.name)
 
-    def _hear_synced(self, known: Known, call: Call) -> None:
+    def _hear_synced(self, known: Known, call: Call, now: float) -> None:
         known.syncing = None
         try:
-            known.refused = cast(dict[str, str], call.result())
+            refused = cast(dict[str, str], call.result())
         except WorkerLostError as error:
             self.lose(known, str(error), dead=True)
         except Exception as error:
             self._log.add("worker-complained", None, f"{known.name}: {error}", worker=known.name)
             known.told = {}
         else:
-            for stream, reason in known.refused.items():
+            for stream, reason in refused.items() - known.refused.items():
                 self._log.add("stream-refused", stream, reason, worker=known.name)
+            known.refused, known.refused_at = refused, now
 
     def _hear_swapped(self, known: Known, call: Call, now: float) -> None:
         known.swapping = None

@@ -116,17 +116,12 @@ class Feed:
 
     def _begin(self) -> None:
         sink = end_sink()
-        self._stage = Stage(
-            self._hub,
-            self._name,
-            [*self._build(), sink],
-            most=RAW_FRAMES,
-            raw=True,
-            waits=self.waits,
-            on_end=self._ended,
-        )
+        chain = [*self._build(), sink]
+        stage = Stage(self._hub, self._name, chain, most=RAW_FRAMES, raw=True, waits=self.waits, on_end=self._ended)
+        source = self._source(self)  # which may raise, and then nothing has begun
+        self._stage = stage
         self.relay = Relay(sink.get_static_pad("sink"), **self._relay_options)
-        self._stage.begin(self._source(self))
+        stage.begin(source)
 
     def _end_if_unused(self) -> None:
         if not self._users:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -72,6 +73,7 @@ class LiveBranch:
         entry = batches or self._make_bin(number)
         self._raw = Relay(entry, keyed=False)
         self._closed = False
+        self._closing = threading.Lock()
         clips = options.clips
         self._drawing = Feed(
             hub,
@@ -143,16 +145,22 @@ class LiveBranch:
         self.bin.get_static_pad("sink").send_event(Gst.Event.new_eos())
 
     def close(self) -> None:
-        """Finish all files and stop serving; waits for the files, six seconds at most."""
-        if self._closed:
-            return
-        self._closed = True
-        self._on_close(self)
-        self.hub.call(self._close)
-        deadline = time.monotonic() + _CLOSING
-        while not self.hub.call(self._idle) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self.hub.call(self._stop)
+        """Finish all files and stop serving; waits for the files, six seconds at most.
+
+        Of several that call it at once, such as the end of the pipeline and that of all outputs, each waits.
+        """
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                self._on_close(self)
+                self.hub.call(self._close)
+                deadline = time.monotonic() + _CLOSING
+                while not self.hub.call(self._idle) and time.monotonic() < deadline:
+                    time.sleep(0.02)
+            finally:
+                self.hub.call(self._stop)
 
     def _close(self) -> None:
         """End the frames; the ends of all files follow from that, behind what is on its way."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from gi.repository import Gst
 
 from sluice.app.outputs import webrtc
 from sluice.app.outputs.files_live import Clips
-from sluice.app.outputs.hub import Hub
+from sluice.app.outputs.hub import BusyOutputs, Hub
 from sluice.app.outputs.live import LiveBranch
 from sluice.app.outputs.options import OUTPUTS, OutputOptions
 from sluice.app.outputs.pictures import Pictures
@@ -63,6 +64,7 @@ class LiveOutputs:
         self._own = dict(own or {})
         self.emit = emit
         self._branches: dict[str, LiveBranch] = {}
+        self._made: weakref.WeakSet[LiveBranch] = weakref.WeakSet()  # those that are being closed among them
         self._mounted: dict[str, Mounted] = {}
         self._sessions: dict[str, tuple[str, webrtc.WebRtcViewer]] = {}
         self._lock = threading.Lock()
@@ -112,8 +114,18 @@ class LiveOutputs:
             ConfigurationError: there is no such stream, pictures are off, or there are too many viewers.
         """
         pictures = self._pictures(name)
-        number = self._hub.call(lambda: pictures.subscribe(callback))
-        return lambda: self._hub.post(lambda: pictures.unsubscribe(number))
+        numbers: list[int] = []
+
+        def unsubscribe() -> None:
+            for number in numbers:
+                pictures.unsubscribe(number)
+
+        try:
+            self._hub.call(lambda: numbers.append(pictures.subscribe(callback)))
+        except BusyOutputs:  # it is subscribed later, and nobody would look
+            self._hub.post(unsubscribe)
+            raise
+        return lambda: self._hub.post(unsubscribe)
 
     # WebRTC
 
@@ -235,7 +247,7 @@ class LiveOutputs:
         self._closed = True
         for _, viewer in list(self._sessions.values()):
             self._hub.call(viewer.stop)
-        closing = [threading.Thread(target=branch.close, daemon=True) for branch in list(self._branches.values())]
+        closing = [threading.Thread(target=branch.close, daemon=True) for branch in list(self._made)]
         for thread in closing:
             thread.start()
         for thread in closing:
@@ -262,6 +274,7 @@ class LiveOutputs:
         )
         with self._lock:
             self._branches[name] = branch
+            self._made.add(branch)
         if options.rtsp is not None:
             self._mount(name, branch)
         return branch
@@ -295,12 +308,12 @@ class LiveOutputs:
 
     def _forget(self, branch: LiveBranch) -> None:
         """Let a branch go that is being closed."""
+        with self._lock:
+            self._branches.pop(branch.name, None)
         self._unmount(branch.name)
         for name, viewer in list(self._sessions.values()):
             if name == branch.name:
                 self._hub.call(viewer.stop)
-        with self._lock:
-            self._branches.pop(branch.name, None)
 
     def _tell(self, kind: str, stream: str, text: str, **details: Any) -> None:
         if self.emit is not None:
@@ -314,5 +327,5 @@ class LiveOutputs:
         self._hub.after(_TICK, self._tick)
         with self._lock:
             branches = list(self._branches.values())
-        for branch in branches:
-            branch.tick()
+        for branch in branches:  # each by itself: what one raises is not the others' affair
+            self._hub.post(branch.tick)

@@ -96,10 +96,12 @@ class Pictures:
         sink = make_element("fakesink", sync=False, signal_handoffs=True, enable_last_sample=False)
         sink.set_property("async", False)
         sink.connect("handoff", _hand_off, weakref.ref(self))
-        self._stage = Stage(
+        stage = Stage(
             self._hub, f"pictures-{self._name}", [encoder, sink], most=RAW_FRAMES, raw=True, on_end=self._ended
         )
-        self._stage.begin(self._acquire(self, self._lost), interval=1_000_000_000 // options.fps)
+        source = self._acquire(self, self._lost)  # which may raise, and then nothing has begun
+        self._stage = stage
+        stage.begin(source, interval=1_000_000_000 // options.fps)
 
     def _lost(self) -> None:
         if self._stage is not None:

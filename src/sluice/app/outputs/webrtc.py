@@ -110,7 +110,11 @@ class WebRtcViewer:
             SluiceError: there was no answer in time.
         """
         payload, profile = h264_payload(offer)
-        self._hub.call(lambda: self._begin(offer, payload, profile))
+        try:
+            self._hub.call(lambda: self._begin(offer, payload, profile))
+        except Exception:  # what has begun, or begins later since the hub is busy, is of no use to anybody
+            self._hub.post(self.stop)
+            raise
         gathered = self._gathered.wait(_GATHERING)
         if self._failed is not None or not gathered:
             self._hub.call(self.stop)

@@ -202,6 +202,8 @@ class Statistics(Answer):
     """Whether live pictures can be had by WebRTC."""
     webrtc_advised: bool
     """Whether the page takes WebRTC by itself: with GStreamer 1.22, every viewer leaves 20 sockets open for good."""
+    advice: str
+    """What helps where the model did not keep up with the streams in the last ten seconds; empty where it did."""
     totals: Totals
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice.analytics import read_config as read_analytics
+from sluice.app.outputs import TILED
 from sluice.app.serve.loading import Loaded
 from sluice.app.serve.marks import Location
 from sluice.app.serve.names import located_model, located_source
@@ -73,6 +74,8 @@ def _streams(config: Config, folder: Path) -> Faults:
             same = stream.name == config.streams[before].name
             as_it = "as that of" if same else "which differs in capitals only from that of"
             yield ("streams", index, "name"), f"is {stream.name!r}, {as_it} streams[{before}]"
+        if config.outputs.tiled and stream.name == TILED:
+            yield ("streams", index, "name"), f"is {TILED!r}, the name of the view of all streams: outputs.tiled is set"
         yield from check_source(("streams", index, "source"), located_source(stream.source, folder))
         yield from tried(("streams", index, "outputs"), partial(stream.outputs.of, config.outputs))
         if config.outputs.rtsp is None and "rtsp" in stream.outputs.model_fields_set and stream.outputs.rtsp:

@@ -28,6 +28,10 @@ class Engine(Protocol):
     def model(self) -> Mapping[str, Any]:
         """The model's name, runtime and state."""
 
+    @property
+    def model_seconds(self) -> float:
+        """Seconds that all calls of the model took so far."""
+
     def add(self, source: str | Path, *, name: str | None = None, policy: StreamPolicy | None = None) -> str:
         """Add a stream; return its name."""
 

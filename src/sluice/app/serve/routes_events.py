@@ -138,6 +138,7 @@ def _statistics(service: Service, context: Context) -> Statistics:
         viewers=context.viewers.count,
         webrtc=service.pictures.webrtc_available,
         webrtc_advised=service.pictures.webrtc_available and Gst.version() >= _WEBRTC_LETS_GO,
+        advice=service.history.advice,
         totals=Totals(
             streams=len(streams),
             playing=sum(stream.state is StreamState.PLAYING for stream in streams),

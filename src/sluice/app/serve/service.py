@@ -143,7 +143,7 @@ class Service:
         """
         self._check_ready()
         check_allowed(source, self.loaded.config.http.references)
-        if self._has(name):
+        if self._has(name) or name in self.pictures.names():  # of which one is the view of all streams
             raise TakenNameError(f"there is a stream {name!r} already; choose another name or remove it first")
         entry = StreamEntry(source=source, name=name, policy=policy)
         opened = check_source(self.loaded.secrets.text(source), self._directories("media"))

@@ -72,7 +72,8 @@ class StreamPolicy:
             gives way to a newer one, and is counted as dropped; "auto": freshest for what is live, every for the rest.
         fps: most frames per second that go on; those between are dropped and counted. None: all.
         region: x, y, width and height in pixels of the part of the picture that the model is given; its results are in
-            the whole picture's pixels all the same. None: the whole picture.
+            the whole picture's pixels all the same. It ends at the picture's edge; where the picture has nothing of
+            it, the model is given the whole and an event says so. None: the whole picture.
         decoder: "software", "vaapi" or "nvdec", or "auto" for what GStreamer ranks highest here.
         transport: of RTSP, "tcp" or "udp"; "auto": UDP, and TCP where no packet arrives.
         latency_ms: milliseconds by which RTSP packets are held to put them in order.

@@ -98,6 +98,7 @@ class StreamStatus:
         next_retry: when it is opened again, in seconds since 1970 (UTC); None where no attempt is due.
         capture_time_from: where the frames' ``ntp_timestamp`` comes from: "rtcp" the camera's clock, as its sender
             reports say, "arrival" this machine's clock, "none" not known yet.
+        waiting: frames that wait in front of the batches now.
     """
 
     name: str
@@ -119,3 +120,4 @@ class StreamStatus:
     last_frame_age: float | None = None
     next_retry: float | None = None
     capture_time_from: CaptureTime = "none"
+    waiting: int = 0

@@ -54,6 +54,7 @@ class Stream:
         codec: how they were encoded, as last seen; "" before.
         announced: the state and the reason that the last event told of.
         jumps: how many jumps of the sender's clock have been reported.
+        region_fault: what has been reported of a region that its picture has nothing of.
     """
 
     def __init__(self, number: int, name: str, source: Source, policy: StreamPolicy, supervisor: Supervisor) -> None:
@@ -82,6 +83,7 @@ class Stream:
         self.size = (0, 0)
         self.codec = ""
         self.jumps = 0
+        self.region_fault = ""
         self.announced = (StreamState.CONNECTING, "")
         self.since = time.time()
         self.warned = 0
@@ -182,11 +184,14 @@ class Stream:
             return 0.0
         return (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
 
-    def status(self, dropped_behind: int, capture: CaptureTime, clock: float, next_retry: float | None) -> StreamStatus:
+    def status(
+        self, dropped_behind: int, waiting: int, capture: CaptureTime, clock: float, next_retry: float | None
+    ) -> StreamStatus:
         """Return the stream as it is now.
 
         Args:
             dropped_behind: frames left out behind the model.
+            waiting: frames that wait in the mux.
             capture: where the frames' capture time comes from.
             clock: seconds of the monotonic clock.
             next_retry: in seconds since 1970, if one is due.
@@ -205,6 +210,7 @@ class Stream:
             frames_out=self.frames_seen,
             dropped=self.frames_dropped + dropped_behind,
             overtaken=self.frames_overtaken,
+            waiting=waiting,
             fps=self.fps,
             reconnects=supervisor.reconnects,
             decoder=decoder or self._picture[0],

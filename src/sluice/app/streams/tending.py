@@ -113,13 +113,18 @@ class Tending:
         stream.supervisor.removed()
 
         def take_out() -> None:
-            self._graph.close_source(stream)
-            self._graph.leave(stream, _LEAVING)
-            self.count([stream])
-            if stream.branch is not None:
-                stream.branch_ended.wait(_LEAVING)
-            self.count([stream])
-            self._graph.drop_branch(stream)
+            for step in (
+                lambda: self._graph.close_source(stream),
+                lambda: self._graph.leave(stream, _LEAVING),
+                lambda: self.count([stream]),
+                lambda: stream.branch is None or stream.branch_ended.wait(_LEAVING),
+                lambda: self.count([stream]),
+                lambda: self._graph.drop_branch(stream),
+            ):
+                try:
+                    step()
+                except Exception:  # such as outputs that do not answer: else its name would be taken for ever
+                    _logger.exception("the stream %s was not taken out whole", stream.name)
             self._log.add("stream-removed", stream.name, f"{stream.source.shown} is removed", number=stream.number)
             done()
 
@@ -189,6 +194,8 @@ class Tending:
                 self._close_and_finish(stream)
             return
         session, counts = stream.session, stream.flow.read()
+        if session is not None:
+            self._look_at_region(stream, session.region_fault)
         if session is not None and counts.ended:
             self._source_ended(stream)
             return
@@ -227,6 +234,16 @@ class Tending:
             stream.supervisor.changed(StreamState.CODEC_CHANGED, f"{stream.codec} became {codec}")
         stream.codec = codec or stream.codec
 
+    def _look_at_region(self, stream: Stream, fault: str) -> None:
+        if fault == stream.region_fault:
+            return
+        stream.region_fault = fault
+        if fault:
+            text = f"{fault}; the model is given the whole picture"
+            if len(stream.summary.warnings) < _MOST_TEXTS:
+                stream.summary.warnings.append(text)
+            self._log.add("stream-region-refused", stream.name, f"{stream.source.shown}: {text}", reason=fault)
+
     # What is known
 
     def statuses(self, streams: Sequence[Stream]) -> list[StreamStatus]:
@@ -238,8 +255,10 @@ class Tending:
         """Return what a stream is doing, by the muxer's counters if they were read."""
         queue, due, clock = self._graph.queue, stream.supervisor.next_attempt, time.monotonic()
         behind = queue.dropped(stream.number) if queue is not None else 0
+        stats = self._graph.mux_stats() if stats is None else stats
+        dropped, waiting = behind + self._graph.replaced(stream, stats), self._graph.waiting(stream, stats)
         retry = None if due is None else time.time() + max(0.0, due - clock)
-        return stream.status(behind + self._graph.replaced(stream, stats), self._capture(stream), clock, retry)
+        return stream.status(dropped, waiting, self._capture(stream), clock, retry)
 
     def count(self, streams: Sequence[Stream]) -> None:
         """Bring the numbers of the streams' summaries up to date."""

@@ -98,6 +98,8 @@ function showNumbers(streams, before) {
   const playing = streams.filter((status) => status.state === "playing").length;
   byId("summary").textContent = `${streams.length} streams · ${playing} playing · ${fps.toFixed(1)} fps`;
   showCounters(statistics, before);
+  byId("advice").hidden = !statistics.advice;
+  byId("advice").textContent = statistics.advice;
 }
 
 function drawAll() {
