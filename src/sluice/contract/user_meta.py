@@ -74,7 +74,7 @@ def attach_text(owner: Owner, meta_type: int | str, text: str) -> UserMeta:
     Args:
         owner: where to put it; at the end of a batch's user metas, at the front of a frame's or object's.
         meta_type: the meta type, or a descriptor such as ``"ACME.SCORE"`` for `Provider.user_meta_type`.
-        text: the text.
+        text: the text; what UTF-8 has no bytes for, half a surrogate pair, becomes "?".
 
     Raises:
         ContractError: the text contains a NUL character.
@@ -82,7 +82,7 @@ def attach_text(owner: Owner, meta_type: int | str, text: str) -> UserMeta:
     """
     if "\0" in text:
         raise ContractError(f"the text {text[:40]!r} contains a NUL character; attach it as bytes")
-    encoded = text.encode()
+    encoded = text.encode("utf-8", "replace")
     return _attach(owner, meta_type, Kind.TEXT, ctypes.cast(ctypes.c_char_p(encoded), ctypes.c_void_p).value, 0)
 
 
@@ -94,7 +94,7 @@ def attach_json(owner: Owner, meta_type: int | str, value: Any) -> UserMeta:
     """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ContractError(f"the value cannot be written as JSON: {error}") from error
     return attach_text(owner, meta_type, text)
 

@@ -39,6 +39,19 @@ def test_what_was_put_in_comes_out(owners):
         assert find(owner, 9004) == []
 
 
+def test_half_a_surrogate_pair_is_a_question_mark(frame):
+    assert payload(attach_text(frame, 9000, "a\ud83d")) == "a?"
+    assert payload_json(attach_json(frame, 9001, ["\ud83d"])) == ["?"]
+
+
+def test_what_is_nested_too_deeply_is_refused(frame):
+    value = []
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(ContractError, match="as JSON"):
+        attach_json(frame, 9000, value)
+
+
 def test_copies_have_the_payloads(buffer, owners, copied):
     thing = Thing()
     for owner in owners:
