@@ -188,6 +188,13 @@ def test_labels_from_metadata_file_or_nowhere(tmp_path):
         open_model(named, labels=["a", "b", "c"])
 
 
+def test_inspect_marks_where_a_text_of_the_file_is_cut_off(tmp_path):
+    path = brightness_detector(tmp_path / "m.onnx", description="two\nlines", author="a" * 200)
+    lines = str(inspect_model(path)).splitlines()
+    assert "  meta    description: two lines" in lines
+    assert f"  meta    author: {'a' * 100}…" in lines
+
+
 def test_a_file_that_is_another_when_it_is_loaded_again_has_its_own_labels(tmp_path):
     path = brightness_detector(tmp_path / "m.onnx", names="{0: 'dark', 1: 'bright'}")
     model = open_model(path)

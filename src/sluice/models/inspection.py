@@ -12,6 +12,9 @@ from sluice.models.nvinfer import is_configuration
 from sluice.models.nvinfer.inspection import ConfigInspection, inspect_config
 from sluice.runtimes import TensorInfo, choose_runtime, open_network
 
+MOST_SHOWN = 100
+"""Characters of a text from the file."""
+
 
 @dataclass(frozen=True)
 class Inspection:
@@ -50,7 +53,7 @@ class Inspection:
         lines = [f"{self.path} ({self.runtime})"]
         lines += [f"  input   {item}" for item in self.inputs]
         lines += [f"  output  {item}" for item in self.outputs]
-        lines += [f"  meta    {key}: {value[:100]}" for key, value in sorted(self.metadata.items())]
+        lines += [f"  meta    {key}: {_on_a_line(value)}" for key, value in sorted(self.metadata.items())]
         lines.append(f"  head    {self.decoder or 'not recognised'}: {self.why}")
         lines.append(f"  labels  {len(self.labels)} from {self.labels_from}")
         lines.append(f"  picture {self.preprocessing}")
@@ -60,6 +63,12 @@ class Inspection:
         elif self.rejected:
             lines.append(f"  not     {len(self.rejected)} other decoders; --verbose says why")
         return "\n".join(lines)
+
+
+def _on_a_line(text: str) -> str:
+    """A text without ends of lines, and with a mark where it is cut off."""
+    text = " ".join(text.split())
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def inspect_model(path: str | Path, runtime: str = "auto", *, verbose: bool = False) -> Inspection | ConfigInspection:

@@ -106,7 +106,12 @@ def _metadata(model: Any, path: Path) -> dict[str, str]:
     if path.suffix.lower() == ".xml" and beside.is_file():
         import yaml
 
-        content = yaml.safe_load(beside.read_text(encoding="utf-8"))
+        try:
+            content = yaml.safe_load(beside.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise ModelError(
+                f"{beside}, which Ultralytics writes beside {path.name}, cannot be read: {' '.join(str(error).split())}"
+            ) from error
         texts.update(metadata_texts(content) if isinstance(content, dict) else {})
     return texts
 
