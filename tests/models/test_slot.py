@@ -484,6 +484,22 @@ def test_a_stop_in_the_middle_of_a_swap_leaves_no_thread(shop, ear, step, in_pla
     assert shop.diary.count("b open") == shop.diary.count("b close") == 1
 
 
+def test_a_stop_as_a_swap_begins_is_said_of_no_model(shop, ear, caplog, monkeypatch):
+    slot = acquire(ModelDefinition("a"), shop.open, ear)
+    open_another = slot._open
+
+    def stopped_then(*given):
+        instance = open_another(*given)
+        release(slot, ear)
+        return instance
+
+    monkeypatch.setattr(slot, "_open", stopped_then)
+    slot.swap(request("b"))
+    until(lambda: not [t for t in threading.enumerate() if t.name in ("model a", "model b", "swap b")])
+    assert shop.diary.count("b open") == shop.diary.count("b close") == 1
+    assert caplog.messages == []
+
+
 @pytest.mark.parametrize("in_place", [False, True])
 def test_a_stop_while_the_new_model_waits_for_frames(shop, ear, in_place):
     slot = acquire(ModelDefinition("a"), shop.open, ear)

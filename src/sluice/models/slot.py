@@ -279,7 +279,7 @@ class ModelSlot:
             swap.instance = instance
             closed = self._closed
         if closed:
-            instance.close(0)
+            instance.cancel()
             raise CancelledError
 
     def _next_sample(self, swap: _Swap) -> Sample:
