@@ -11,9 +11,7 @@ from typing import Any
 
 import httpx
 
-from waiting import until
-
-STARTING = 60.0
+from waiting import PATIENCE, until
 
 
 def corner_model(name: str = "corner", side: int = 16) -> str:
@@ -42,7 +40,7 @@ class ServeProcess:
         config: Path,
         environment: dict[str, str] | None = None,
         *,
-        patience: float = STARTING,
+        patience: float = PATIENCE,
         verbose: bool = True,
     ) -> None:
         """Start it, and wait until it takes streams, for so many seconds at most."""
@@ -76,12 +74,12 @@ class ServeProcess:
 
     def status(self, path: str) -> int:
         try:
-            return httpx.get(self.url + path, timeout=20).status_code
+            return httpx.get(self.url + path, timeout=PATIENCE).status_code
         except httpx.TransportError:
             return 0
 
     def get(self, path: str) -> Any:
-        answer = httpx.get(self.url + path, timeout=20)
+        answer = httpx.get(self.url + path, timeout=PATIENCE)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -93,10 +91,10 @@ class ServeProcess:
         if not self.ended:
             self._process.send_signal(number)
         try:
-            return self._process.wait(30)
+            return self._process.wait(PATIENCE)
         finally:
             self._process.kill()
-            self._reader.join(5)
+            self._reader.join(PATIENCE)
 
     def _read(self) -> None:
         assert self._process.stdout is not None

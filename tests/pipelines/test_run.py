@@ -15,6 +15,7 @@ import pytest
 from sluice import Pipeline
 from sluice.app import cli
 from sluice.app.summary import Summary
+from waiting import PATIENCE, until
 
 SLUICE = [sys.executable, "-m", "sluice.app.cli"]
 MODEL = '''
@@ -199,13 +200,10 @@ def test_interruption_finishes_the_file(number: signal.Signals, status: int, tmp
     command = ["run", "test:ball?live=1&size=64x48", "--model", "none", "--out", out, "--summary", summary]
     command += ["--messages", told]
     child = subprocess.Popen([*SLUICE, *map(str, command)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 20
-    while not (told.exists() and told.stat().st_size) and time.monotonic() < deadline:  # a frame has come through
-        time.sleep(0.1)
-    time.sleep(1)
+    until(lambda: told.exists() and len(told.read_text().splitlines()) > 20, "frames come through")
     begun = time.monotonic()
     child.send_signal(number)
-    child.communicate(timeout=10)
+    child.communicate(timeout=PATIENCE)
     assert time.monotonic() - begun < 4
     assert child.returncode == status
     found = json.loads(summary.read_text())
@@ -227,9 +225,7 @@ def test_interruption_while_the_model_loads(number: signal.Signals, status: int,
     )
     command = ["run", "test:ball?size=64x48", "--model", f"{model}:Slow"]
     with subprocess.Popen([*SLUICE, *command], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
-        deadline = time.monotonic() + 30
-        while not loading.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(loading.exists, "the model is loaded")
         child.send_signal(number)
         _, errors = child.communicate(timeout=30)
     assert child.returncode == status
@@ -252,9 +248,7 @@ def test_the_process_ends_though_a_model_call_hangs(tmp_path: Path) -> None:
     )
     command = ["run", "test:ball?size=64x48", "--model", f"{model}:Hang"]
     with subprocess.Popen([*SLUICE, *command], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
-        deadline = time.monotonic() + 30
-        while not (tmp_path / "called").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until((tmp_path / "called").exists, "the model is called")
         begun = time.monotonic()
         child.send_signal(signal.SIGINT)
         child.communicate(timeout=30)

@@ -20,7 +20,7 @@ import pytest
 from serve_process import ServeProcess, corner_model
 
 from rtsp_server import RtspServer
-from waiting import until
+from waiting import PATIENCE, until
 
 pytestmark = pytest.mark.timeout(240)
 CLIP = Path(__file__).parents[2] / "examples" / "data" / "pedestrians.mp4"
@@ -146,8 +146,8 @@ def test_a_signal_ends_it_with_all_messages_and_the_next_start_has_the_same_stre
 ) -> None:
     first = ServeProcess(folder / "sluice.yaml", environment)
     new = {"source": "test:snow?live=1&fps=10&size=64x48", "name": "snow", "policy": {"fps": 5}}
-    assert httpx.post(f"{first.url}/api/streams", json=new, timeout=20).status_code == 201
-    assert httpx.delete(f"{first.url}/api/streams/ball", timeout=20).status_code == 204
+    assert httpx.post(f"{first.url}/api/streams", json=new, timeout=PATIENCE).status_code == 201
+    assert httpx.delete(f"{first.url}/api/streams/ball", timeout=PATIENCE).status_code == 204
     until(lambda: first.streams()["snow"]["frames_out"] > 10)
     events = httpx.stream("GET", f"{first.url}/api/events/stream", timeout=20)
     with events as following:  # who still reads does not hold up the end
@@ -267,16 +267,17 @@ def test_a_port_that_is_taken_is_named(folder: Path, environment: dict[str, str]
 def test_a_pipeline_that_fails_at_work_ends_the_service_with_status_one(
     folder: Path, environment: dict[str, str]
 ) -> None:
-    failing = corner_model().replace(
-        "return [", "if frames[0].number > 20:\n            raise RuntimeError('out of luck')\n        return ["
-    )
-    (folder / "corner.py").write_text(failing)
+    now = f"if Path({str(folder / 'now')!r}).exists():\n            raise RuntimeError('bad luck')\n        "
+    failing = corner_model().replace("return [", f"{now}return [")
+    (folder / "corner.py").write_text(f"from pathlib import Path\n{failing}")
     text = (folder / "sluice.yaml").read_text().replace("{name: corner.py}", "{name: corner.py, on_error: fail}")
     (folder / "sluice.yaml").write_text(text)
     process = ServeProcess(folder / "sluice.yaml", environment)
+    until(lambda: process.streams()["ball"]["frames_out"] > 5)
+    (folder / "now").touch()
     until(lambda: process.ended)
     assert process.stop() == 1
-    assert "out of luck" in process.output
+    assert "bad luck" in process.output
 
 
 def test_a_camera_that_takes_the_connection_and_says_nothing_holds_nobody_up(service: ServeProcess) -> None:
@@ -284,7 +285,7 @@ def test_a_camera_that_takes_the_connection_and_says_nothing_holds_nobody_up(ser
         source = f"rtsp://viewer:hunter22@127.0.0.1:{silent.getsockname()[1]}/stream"
         for number in range(4):
             new = {"source": source, "name": f"silent-{number}"}
-            assert httpx.post(f"{service.url}/api/streams", json=new, timeout=20).status_code == 201
+            assert httpx.post(f"{service.url}/api/streams", json=new, timeout=PATIENCE).status_code == 201
         until(lambda: service.streams()["ball"]["frames_out"] > 5)
         slowest, before = 0.0, service.streams()["ball"]["frames_out"]
         for _ in range(20):
@@ -294,10 +295,10 @@ def test_a_camera_that_takes_the_connection_and_says_nothing_holds_nobody_up(ser
             time.sleep(0.1)
         assert {"ball", "silent-0", "silent-3"} <= names
         assert slowest < 2
-        assert httpx.get(f"{service.url}/api/streams/silent-0/snapshot.jpg", timeout=20).status_code == 404
-        assert httpx.post(f"{service.url}/api/streams/silent-1/restart", timeout=20).status_code in (202, 504)
+        assert httpx.get(f"{service.url}/api/streams/silent-0/snapshot.jpg", timeout=PATIENCE).status_code == 404
+        assert httpx.post(f"{service.url}/api/streams/silent-1/restart", timeout=PATIENCE).status_code in (202, 504)
         for number in range(4):
-            removed = httpx.delete(f"{service.url}/api/streams/silent-{number}", timeout=20)
+            removed = httpx.delete(f"{service.url}/api/streams/silent-{number}", timeout=PATIENCE)
             assert removed.status_code in (204, 409, 504), removed.text
         until(lambda: service.streams()["ball"]["frames_out"] > before + 20)
         until(lambda: set(service.streams()) == {"ball", "camera"})
@@ -310,10 +311,10 @@ def test_streams_that_came_and_went_leave_nothing_behind(service: ServeProcess) 
 
     def cycle(number: int) -> None:
         new = {"source": "test:snow?live=1&fps=20&size=64x48", "name": f"s{number}"}
-        with httpx.Client(base_url=service.url, timeout=20) as client:
+        with httpx.Client(base_url=service.url, timeout=PATIENCE) as client:
             assert client.post("/api/streams", json=new).status_code == 201
             until(lambda: client.get(f"/api/streams/s{number}").json()["frames_out"] > 0)
-            assert client.get(f"/api/streams/s{number}/snapshot.jpg").status_code == 200
+            until(lambda: client.get(f"/api/streams/s{number}/snapshot.jpg").status_code == 200)
             assert client.delete(f"/api/streams/s{number}").status_code == 204
 
     for number in range(5):  # what is made at the first time only

@@ -11,6 +11,7 @@ from serve_doubles import FakeEngine, FakePictures
 
 from sluice.app.serve.context import Context
 from sluice.app.serve.service import Service
+from waiting import PATIENCE
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Site:
     def client(self, token: str | None = None, **headers: str) -> httpx.Client:
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        return httpx.Client(base_url=self.url, headers=headers, timeout=20)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE)
 
 
 StartSite = Callable[..., Site]

@@ -157,9 +157,14 @@ def test_pictures_of_many_streams_come_in_one_answer_and_end_with_the_reader(sit
 
 def test_a_reader_that_takes_nothing_delays_no_picture(site: Site) -> None:
     with httpx.Client(base_url=site.url) as slow, slow.stream("GET", "/api/streams/lobby/live.mjpeg"):
-        made = site.pictures.made
-        until(lambda: site.pictures.made > made + 50)
-        assert site.pictures.slowest < 0.5
+
+        def none_is_delayed() -> bool:
+            site.pictures.slowest, made = 0.0, site.pictures.made
+            until(lambda: site.pictures.made > made + 50)
+            return site.pictures.slowest < 0.5
+
+        # A busy machine may delay one of fifty pictures; such a reader delays all that there are.
+        until(none_is_delayed, "fifty pictures that are not delayed")
         with site.client() as client:
             assert client.get("/api/streams").status_code == 200
 
