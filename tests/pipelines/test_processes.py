@@ -5,10 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from waiting import PATIENCE, until
 
 SLUICE = [sys.executable, "-m", "sluice.app.cli", "run"]
 MODEL = '''
@@ -146,13 +147,11 @@ def test_an_interruption_ends_all_processes_and_finishes(tmp_path: Path, bright:
     live = ball(0, "&live=1")
     command = [*SLUICE, live, live, "--model", bright, "--processes", "2", "--messages", str(messages)]
     run = subprocess.Popen([*command, "--summary", str(summary), "-q"])
-    end = time.monotonic() + 60
-    while time.monotonic() < end and not (messages.exists() and len(frames_by_stream(whole(messages))) == 2):
-        time.sleep(0.1)
+    until(lambda: messages.exists() and len(frames_by_stream(whole(messages))) == 2, "messages of both streams")
     workers = children_of(run.pid)
     assert len(workers) == 2
     run.send_signal(sent)
-    assert run.wait(30) == 128 + sent
+    assert run.wait(PATIENCE) == 128 + sent
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
     assert json.loads(summary.read_text())["stopped"] is True
     assert all(frames_by_stream(messages.read_text()).values())
@@ -165,14 +164,7 @@ def whole(path: Path) -> str:
 def test_processes_end_when_who_started_them_is_gone(bright: str) -> None:
     live = ball(0, "&live=1")
     run = subprocess.Popen([*SLUICE, live, live, "--model", bright, "--processes", "2", "-q"])
-    end = time.monotonic() + 60
-    while time.monotonic() < end and len(children_of(run.pid)) < 2:
-        time.sleep(0.1)
-    workers = children_of(run.pid)
-    assert len(workers) == 2
+    workers = until(lambda: found if len(found := children_of(run.pid)) == 2 else None, "both processes")
     os.kill(run.pid, signal.SIGKILL)
-    run.wait(10)
-    end = time.monotonic() + 60
-    while time.monotonic() < end and any(Path(f"/proc/{worker}").exists() for worker in workers):
-        time.sleep(0.1)
-    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+    run.wait(PATIENCE)
+    until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers), "the end of both")

@@ -198,7 +198,7 @@ def test_a_stream_is_added_by_keyboard_and_removed(page: Page, service: ServePro
     focused.send_keys("test:snow?live=1&fps=10&size=64x48", Keys.TAB)
     page.chrome.switch_to.active_element.send_keys("snow", Keys.ENTER)
     until(lambda: page.state("snow") == "playing")
-    assert not page.find("#add-dialog").is_displayed()
+    until(lambda: not page.find("#add-dialog").is_displayed())
     assert "snow" in service.streams()
     page.button("snow", "Remove").send_keys(Keys.ENTER)
     until(lambda: page.find("#remove-dialog").is_displayed())
