@@ -173,7 +173,7 @@ def run_page(page: Path, folder: Path) -> str:
     printed = folder.parent / f"{folder.name}.txt"  # a file: what a page leaves running would keep a pipe open
     with printed.open("w") as output:
         shell = subprocess.Popen(
-            ["bash", "-c", text], cwd=folder, env={**os.environ, "PATH": path},
+            ["bash", "-c", text], cwd=folder, env={**os.environ, "PATH": path, "XDG_STATE_HOME": f"{folder}-state"},
             stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
     try:

@@ -5,12 +5,13 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import cv2
 import pytest
+
+from waiting import PATIENCE, until
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -99,18 +100,18 @@ def test_the_model_of_a_service_is_changed(tmp_path: Path) -> None:
             cwd=tmp_path, stdout=log, stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:
-            found = None
-            for _ in range(300):
-                found = re.search(r"http://127\.0\.0\.1:\d+", (tmp_path / "service.log").read_text())
-                if found or service.poll() is not None:
-                    break
-                time.sleep(0.1)
-            assert found, (tmp_path / "service.log").read_text()
-            printed = run(tmp_path, sys.executable, EXAMPLES / "hot_swap_rest.py", found[0], "people")
+
+            def told() -> re.Match[str] | None:
+                text = (tmp_path / "service.log").read_text()
+                assert service.poll() is None, text
+                return re.search(r"http://127\.0\.0\.1:\d+", text)
+
+            url = until(told, "the service's address")[0]
+            printed = run(tmp_path, sys.executable, EXAMPLES / "hot_swap_rest.py", url, "people")
             assert "people runs" in printed
         finally:
             service.terminate()
-            service.wait(20)
+            service.wait(PATIENCE)
 
 
 def test_the_deepstream_line_runs_without_deepstream(tmp_path: Path, short_clip: Path) -> None:
