@@ -174,9 +174,14 @@ def test_optional_package_that_is_broken_is_a_fault_and_an_absent_one_is_not(
 
 
 def test_native_library_not_built(shadow: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    shadow("sitecustomize", "import importlib.machinery as m; m.EXTENSION_SUFFIXES.clear()")
+    code = (
+        "from pathlib import Path\n"
+        "exists = Path.exists\n"
+        "Path.exists = lambda path, **how: path.name != '_libsluice.so' and exists(path, **how)\n"
+    )
+    shadow("sitecustomize", code)
     found = one(list(doctor_python.check_library()), "native library")
-    assert found.status == "fault"
+    assert (found.status, "_libsluice.so" in found.text) == ("fault", True)
     assert "pip install" in (found.fix or "")
 
 
