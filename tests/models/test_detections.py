@@ -77,6 +77,7 @@ WRONG = {
     "keypoints has shape [3, 0, 3]; right is at least one key point per box": {"keypoints": np.zeros((3, 0, 3))},
     "labels has 2 items; right are 3": {"labels": ["a", "b"]},
     "labels is a str": {"labels": "abc"},
+    "labels is a ndarray": {"labels": np.array(0.0)},
     "labels[1] is a int": {"labels": ["a", 1, None]},
     "attributes[0] is a str": {"attributes": ["red", "red", "red"]},
     "texts has 1 items": {"texts": ["x"]},

@@ -276,7 +276,8 @@ def _right_array(dtype: Any, shape: Sequence[int | None], meaning: str) -> str:
 def _check_sequence(name: str, values: Any, n: int) -> None:
     if values is None:
         return
-    if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__len__"):
+    single = not hasattr(values, "__len__") or getattr(values, "ndim", 1) == 0  # NumPy's of no dimension has no length
+    if single or isinstance(values, (str, bytes, Mapping)):
         raise ModelError(f"Detections.{name} is a {type(values).__name__}; right is a list of {n}, one per box")
     if len(values) != n:
         raise ModelError(f"Detections.{name} has {len(values)} items; right are {n}, one per box")
