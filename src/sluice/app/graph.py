@@ -166,10 +166,12 @@ class Graph:
 
     def _keep_in_step(self, stream: Stream, steps: InStep) -> None:
         def gives_none() -> bool:
+            """Whether no frame of it waits for the model."""
             session = stream.session
             return session is None or not session.waiting
 
         def ended() -> bool:
+            """Whether it gives no more frames, be it that it failed."""
             return stream.finished or stream.supervisor.state.is_final or stream.flow.read().ended
 
         steps.join(stream.number, gives_none, ended, lambda: self._tell_mux(stream, events.absent()))
