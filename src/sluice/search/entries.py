@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ CREATE TABLE entries (
 CREATE INDEX entries_time ON entries (stream, utc);
 """
 _WAIT_SECONDS = 5.0
+_RETRY_SECONDS = 0.02
 _SIGN = 1 << 63
 
 
@@ -118,9 +120,26 @@ def _way_to_read(path: Path) -> str:
     return "mode=ro&immutable=1" if at_rest and not os.access(path.parent, os.W_OK) else "mode=ro"
 
 
+def _use_log(connection: sqlite3.Connection) -> None:
+    """Give the database a write-ahead log.
+
+    SQLite does not wait here as it does elsewhere: of several that begin at once all but one are told "locked" at once
+    (the pragma upgrades a read lock, for which the busy handler is not called).
+    """
+    until = time.monotonic() + _WAIT_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_RETRY_SECONDS)
+
+
 def _prepare(connection: sqlite3.Connection, folder: Path, create: bool) -> None:
     if create:
-        connection.execute("PRAGMA journal_mode=WAL")
+        _use_log(connection)
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("BEGIN IMMEDIATE")  # another recorder may begin at the same moment
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone():
