@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -131,12 +131,13 @@ class ModelControl:
                 self._name, self._runtime, self._kept = shown, runtime, self._tried
             self._tried = kept = self._kept
         if status == 0:
-            self._log.add("model-swapped", None, f"the model {shown} runs", model=shown, thresholds=kept)
+            text = f"the model {shown} runs"
+            self._go_on(lambda: self._log.add("model-swapped", None, text, model=shown, thresholds=kept))
         else:
             self._set(kept, instead_of=refused)  # or the next model would be asked for the same again
             text = f"the model {shown} was refused: {reason}"
-            self._log.add("model-refused", None, text, model=shown, status=status, reason=reason)
-        self._go_on()
+            details = {"model": shown, "status": status, "reason": reason}
+            self._go_on(lambda: self._log.add("model-refused", None, text, **details))
 
     @property
     def status(self) -> dict[str, Any]:
@@ -153,11 +154,12 @@ class ModelControl:
         except SluiceError:
             return "unknown"
 
-    def _go_on(self) -> None:
-        """Begin what was asked for meanwhile; called by who is through with a change."""
-        with self._lock:
-            self._busy = bool(self._wanted)
-        if self._busy:
+    def _go_on(self, note: Callable[[], object] = lambda: None) -> None:
+        """Begin what was asked for meanwhile; called by who is through with a change, of which `note` tells."""
+        with self._lock:  # who hears of it may ask for the next change at once
+            note()
+            self._busy = more = bool(self._wanted)
+        if more:
             self._begin_thresholds()
 
     def _begin_thresholds(self) -> None:
