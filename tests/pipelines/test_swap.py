@@ -585,7 +585,11 @@ def test_networks_of_other_sizes_and_labels(data):
     pipeline = Gst.parse_launch(
         f"filesrc location={clip} ! decodebin ! sluiceinfer name=infer model={networks[0]} ! fakesink name=end"
     )
-    infer, updates, found = pipeline.get_by_name("infer"), queue.Queue(), []
+    infer, updates, found, swapped = pipeline.get_by_name("infer"), queue.Queue(), [], threading.Event()
+
+    def dawdle(_pad, _info):
+        swapped.wait(0.2)  # or the clip may be over before the second network is loaded
+        return Gst.PadProbeReturn.OK
 
     def look(_pad, info):
         with Lease() as lease:
@@ -593,6 +597,7 @@ def test_networks_of_other_sizes_and_labels(data):
             found.append((frame.frame_num, frame.infer_done, {o.label for o in frame.objects}))
         return Gst.PadProbeReturn.OK
 
+    infer.get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, dawdle)
     pipeline.get_by_name("end").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, look)
     infer.connect("model-updated", lambda _element, *update: updates.put(update))
     pipeline.set_state(Gst.State.PLAYING)
@@ -600,6 +605,7 @@ def test_networks_of_other_sizes_and_labels(data):
         assert updates.get(timeout=WAIT) == (0, networks[0])
         infer.set_property("model", networks[1])
         assert updates.get(timeout=WAIT) == (0, networks[1])
+        swapped.set()
         reaches_its_end(pipeline)
     finally:
         pipeline.set_state(Gst.State.NULL)

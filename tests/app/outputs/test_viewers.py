@@ -390,7 +390,7 @@ def test_pictures_whose_drawing_cannot_begin_are_tried_again(monkeypatch: pytest
             without.setattr("sluice.app.outputs.live.drawing", refuse)
             with pytest.raises(ConfigurationError, match="videobox"):
                 stream.outputs.snapshot("cam 1")
-        assert stream.outputs.snapshot("cam 1") is not None
+        until(lambda: stream.outputs.snapshot("cam 1"), "a picture, for which it waits two seconds")
 
 
 def test_who_was_told_that_the_outputs_are_busy_is_no_viewer_later(monkeypatch: pytest.MonkeyPatch) -> None:

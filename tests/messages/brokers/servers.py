@@ -325,7 +325,11 @@ class Webhook(Server):
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        self.secure()
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def secure(self):
+        """Have the server, which does not run yet, speak TLS; this one speaks none."""
 
     def stop(self):
         server, self.server = self.server, None

@@ -143,8 +143,7 @@ RABBIT_FILES = {"cacertfile": "ca.crt", "certfile": "server.crt", "keyfile": "se
 
 
 class TlsWebhook(Webhook):
-    def start(self):
-        super().start()
+    def secure(self):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificates / "server.crt", self.certificates / "server.key")
         context.load_verify_locations(self.certificates / "ca.crt")
