@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gi
@@ -24,7 +25,7 @@ from sluice.contract.formats import FrameFormat
 from sluice.contract.metadata import BatchMeta
 from sluice.contract.structures import required_structure
 from sluice.errors import ContractError
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 MILLISECOND = Gst.MSECOND
 LEAST_STEP = 100 * Gst.USECOND  # of native/collect_batch.c
@@ -204,13 +205,21 @@ def test_an_event_closes_a_batch_that_could_otherwise_never_be_full() -> None:
 
 
 def blocked(stream: Stream) -> tuple[threading.Thread, list[Gst.FlowReturn]]:
-    """Put a frame from a thread of its own, for which there is no room."""
-    done: list[Gst.FlowReturn] = []
-    thread = threading.Thread(target=lambda: done.append(put(stream)), daemon=True)
+    """Put a frame from a thread of its own, for which there is no room, and wait until it is waited for."""
+    begun, done = threading.Event(), list[Gst.FlowReturn]()
+    thread = threading.Thread(target=lambda: (begun.set(), done.append(put(stream))), daemon=True)
     thread.start()
-    time.sleep(0.03)
+    assert begun.wait(PATIENCE)
+    until(lambda: all(sleeps(thread) for _ in range(3)), "the thread waits")
     assert done == []
     return thread, done
+
+
+def sleeps(thread: threading.Thread) -> bool:
+    """Whether a thread has nothing to do in a hundredth of a second, be the machine as busy as it may."""
+    time.sleep(0.01)
+    state = Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()[0]
+    return state == "S"
 
 
 def test_a_full_queue_blocks_until_something_leaves() -> None:

@@ -154,7 +154,8 @@ def test_events_come_in_their_places(watch: Callable[[str], Watch]) -> None:
 
 
 def test_the_end_of_a_stream_is_a_message_on_the_bus(watch: Callable[[str], Watch]) -> None:
-    seen = watch("sluicemux name=m batch-size=2 ! fakesink " + source(0, 3) + source(1, 5))
+    line = "sluicemux name=m batch-size=2 batched-push-timeout=-1 ! fakesink "  # neither goes on alone
+    seen = watch(line + source(0, 3) + source(1, 5))
     seen.play()
     ended = []
     while True:
@@ -217,19 +218,24 @@ def test_a_stalled_stream_does_not_hold_up_the_other(watch: Callable[[str], Watc
 
 def test_streams_of_5_to_60_fps_keep_their_rates(watch: Callable[[str], Watch]) -> None:
     rates = [5, 10, 25, 60]
-    seen = watch(
-        "sluicemux name=m batch-size=8 ! fakesink sync=false "
-        + "".join(
-            source(pad, 2 * rate, rate, "format=GRAY8,width=16,height=16", "is-live=true")
-            for pad, rate in enumerate(rates)
+
+    def in_their_time() -> bool:
+        seen = watch(
+            "sluicemux name=m batch-size=8 ! fakesink sync=false "
+            + "".join(
+                source(pad, 2 * rate, rate, "format=GRAY8,width=16,height=16", "is-live=true")
+                for pad, rate in enumerate(rates)
+            )
         )
-    )
-    begin = time.monotonic()
-    seen.run()
-    elapsed = time.monotonic() - begin
-    assert [seen.frames()[pad] for pad in range(4)] == [2 * rate for rate in rates]
-    assert elapsed < 3.5, "a live source of 2 s was held up"
-    assert all(seen.stats(pad)["discarded"] == 0 for pad in range(4))
+        begin = time.monotonic()
+        seen.run()
+        elapsed = time.monotonic() - begin
+        assert [seen.frames()[pad] for pad in range(4)] == [2 * rate for rate in rates]
+        assert all(seen.stats(pad)["discarded"] == 0 for pad in range(4))
+        return elapsed < 3.5
+
+    # A busy machine may hold up a run or two; a mux that waits does it in every one.
+    until(in_their_time, "live sources of 2 s that are not held up")
 
 
 def test_synchronised_inputs_discard_what_comes_late(watch: Callable[[str], Watch]) -> None:
