@@ -1,6 +1,7 @@
 """sluicevlm: frames pass, segments are asked about by stream id, answers return; whatever the model does."""
 
 import gc
+import itertools
 import json
 import threading
 import time
@@ -375,9 +376,18 @@ def test_a_hundred_streams_are_all_answered_and_none_starves(model) -> None:
     with feed(model, "every=1 concurrency=4 prompt={stream}") as line:
         element = line.get("v")
         module_of(element).GATE.set()
-        for second in range(2):
-            for first in range(0, 100, 5):
-                line.push(*(at(second, stream) for stream in range(first, first + 5)))
+        asked = 0
+        for second, first in itertools.product(range(2), range(0, 100, 5)):
+            asked += 5
+            later = itertools.count()
+
+            def all_are_taken(second=second, first=first, asked=asked, later=later):
+                moment = second + next(later) / 1000
+                line.push(*(at(moment, stream) for stream in range(first, first + 5)))
+                return stats(element).get("asked") == asked
+
+            # While too many pictures wait for the encoder a frame is left out, and the next wanted in its place.
+            until(all_are_taken, "five segments more")
         until(lambda: stats(element).get("answered", 0) + stats(element).get("queue-full", 0) == 200)
         outcomes = told(line, 200)
     answered = Counter(one["stream"] for one in outcomes if one["event"] == "answered")

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from sluice.messages import Overflow, Writer
+from waiting import until
 
 
 class Gate:
@@ -160,6 +161,7 @@ def test_a_failing_sink_is_reported_once_until_it_works_again():
         # Not `written`: its flush succeeds here, which would count as working again.
         while made.counters.written + made.counters.failed < made.counters.queued:
             threading.Event().wait(0.001)
+    until(lambda: len(errors) == 2, "the report, which follows the count")
     assert [error.errno for error in errors] == [errno.ENOSPC, errno.ENOSPC]
     assert (made.counters.written, made.counters.failed) == (2, 3)
 
