@@ -121,8 +121,12 @@ def test_writing_the_plugin_files_again_changes_nothing() -> None:
     assert len(before) == len(ELEMENTS)
 
 
-def test_files_out_of_date_are_written_anew_and_strangers_removed() -> None:
+def test_files_out_of_date_are_written_anew_and_strangers_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))  # other tests' programs read this environment's files meanwhile
     folder = env.plugin_path() / "python"
+    assert folder.is_relative_to(tmp_path)
     (folder / "sluice_mux.py").write_text("# old\n")
     (folder / "sluice_gone.py").write_text("# old\n")
     env.plugin_path()
