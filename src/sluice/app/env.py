@@ -98,4 +98,4 @@ def _write_plugins(folder: Path) -> None:
             Path(file.name).chmod(0o644)
             Path(file.name).replace(path)
     for stale in set(folder.glob("sluice_*.py")) - wanted:
-        stale.unlink()
+        stale.unlink(missing_ok=True)  # another process may do the same
