@@ -24,6 +24,9 @@ class _Python(ctypes.Structure):
     )
 
 
+_tables: list[_Python] = []  # two threads may make one each at the first use, and the library may have either
+
+
 @functools.cache
 def use_python() -> _Python:
     """Tell the C library where Python's functions are, once; return the table, which lives as long as the process.
@@ -32,6 +35,7 @@ def use_python() -> _Python:
     """
     lib = library()
     table = _Python(*(ctypes.cast(getattr(ctypes.pythonapi, field[0]), ctypes.c_void_p) for field in _Python._fields_))
+    _tables.append(table)
     lib.sluice_python_use.restype, lib.sluice_python_use.argtypes = None, [ctypes.c_void_p]
     lib.sluice_python_use(ctypes.addressof(table))
     atexit.register(lib.sluice_python_use, None)
