@@ -181,11 +181,16 @@ def test_readers_that_are_slow_or_go_away_slow_no_stream(service: ServeProcess) 
     for _ in range(20):  # ask, and go at once
         with socket.create_connection((address.hostname, address.port), timeout=20) as passer:
             passer.sendall(b"GET /api/live?stream=ball HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    before, begun = service.streams()["ball"], time.monotonic()
-    time.sleep(5)
-    after, seconds = service.streams()["ball"], time.monotonic() - begun
-    assert (after["frames_in"] - before["frames_in"]) / seconds > 7  # of 10 per second
-    assert after["frames_out"] > before["frames_out"] + 20
+
+    def keeps_its_rate() -> bool:
+        before, begun = service.streams()["ball"], time.monotonic()
+        time.sleep(5)
+        after, seconds = service.streams()["ball"], time.monotonic() - begun
+        come, gone = (after[name] - before[name] for name in ("frames_in", "frames_out"))
+        return come / seconds > 7 and gone > 20  # of 10 per second
+
+    # A busy machine may hold the stream up for some of the seconds looked at; readers that do, hold it up in all.
+    until(keeps_its_rate, "five seconds in which the stream keeps its rate")
     for sleeper in sleepers:
         sleeper.close()
     until(lambda: service.get("/api/statistics")["viewers"] == 0)
@@ -287,14 +292,18 @@ def test_a_camera_that_takes_the_connection_and_says_nothing_holds_nobody_up(ser
             new = {"source": source, "name": f"silent-{number}"}
             assert httpx.post(f"{service.url}/api/streams", json=new, timeout=PATIENCE).status_code == 201
         until(lambda: service.streams()["ball"]["frames_out"] > 5)
-        slowest, before = 0.0, service.streams()["ball"]["frames_out"]
-        for _ in range(20):
-            begun = time.monotonic()
-            names = set(service.streams())
-            slowest = max(slowest, time.monotonic() - begun)
-            time.sleep(0.1)
-        assert {"ball", "silent-0", "silent-3"} <= names
-        assert slowest < 2
+        before = service.streams()["ball"]["frames_out"]
+
+        def answers_soon() -> bool:
+            slowest = 0.0
+            for _ in range(20):
+                begun = time.monotonic()
+                assert {"ball", "silent-0", "silent-3"} <= set(service.streams())
+                slowest = max(slowest, time.monotonic() - begun)
+                time.sleep(0.1)
+            return slowest < 2
+
+        until(answers_soon, "twenty answers in a row that no camera holds up, nor a busy machine")
         assert httpx.get(f"{service.url}/api/streams/silent-0/snapshot.jpg", timeout=PATIENCE).status_code == 404
         assert httpx.post(f"{service.url}/api/streams/silent-1/restart", timeout=PATIENCE).status_code in (202, 504)
         for number in range(4):
