@@ -17,8 +17,8 @@ from ray.cluster_utils import Cluster
 from sluice.app.fleet.fence import Fence
 from waiting import until
 
-pytestmark = pytest.mark.timeout(300)
-PATIENCE = 120.0  # this machine may be busy
+pytestmark = pytest.mark.timeout(600)
+PATIENCE = 240.0  # this machine may be busy
 SMALL = {"object_store_memory": 80 << 20, "include_dashboard": False}
 # A process of its own: one that is connected to a head that has gone is ended by Ray.
 APPLY = """
