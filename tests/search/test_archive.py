@@ -192,6 +192,13 @@ def test_folders_that_are_no_archive(tmp_path) -> None:
         Archive(other)
 
 
+def test_what_no_wait_would_mend_is_told_at_once(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("sluice.search.entries._WAIT_SECONDS", 600)
+    (tmp_path / "embeddings.sqlite").mkdir()
+    with pytest.raises(ConfigurationError, match="unable to open database file"):
+        Recorder(tmp_path)
+
+
 def test_an_archive_in_a_folder_that_may_not_be_written() -> None:
     """As of a service's own user, searched by another; root, who may write anywhere, becomes nobody for it."""
     program = """
