@@ -25,6 +25,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 EXAMPLES = ROOT / "examples"
 FRAMES = 100  # of the demo clip, in every page's session
+SECONDS = 300  # that a page may take, on a busy machine
 PAGES = sorted([*DOCS.rglob("*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))])
 # What the machine of an outside contributor may lack; `make test` installs them.
 SERVERS = ("mosquitto", "redis-server", "nats-server")
@@ -177,7 +178,7 @@ def run_page(page: Path, folder: Path) -> str:
             stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
     try:
-        shell.wait(110)
+        shell.wait(SECONDS)
     except subprocess.TimeoutExpired:
         pytest.fail(f"it did not end:\n{printed.read_text()}")
     finally:

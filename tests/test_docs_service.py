@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from doc_pages import ROOT, run_page
+from doc_pages import ROOT, SECONDS, run_page
 
+pytestmark = pytest.mark.timeout(SECONDS + 60)
 SERVICE = ("docs/cameras.md", "docs/serve.md", "docs/outputs.md", "docs/observability.md", "docs/fleet.md")
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from doc_pages import ROOT, run_page
+from doc_pages import ROOT, SECONDS, run_page
 
+pytestmark = pytest.mark.timeout(SECONDS + 60)
 START = ("README.md", "docs/tutorial.md", "docs/deepstream.md", "docs/own-element.md", "docs/changing-models.md")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(400)  # a busy machine compiles, and packages come from elsewhere
 ROOT = Path(__file__).parent.parent
 
 
@@ -20,7 +21,7 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "GST_PLUGIN_PATH")}
     done = subprocess.run(
         [str(word) for word in command], cwd=cwd, env={**environment, **variables}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=110,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     return done.stdout
