@@ -2,6 +2,7 @@
 
 import json
 import time
+import uuid
 from base64 import b64encode
 
 import pytest
@@ -110,13 +111,13 @@ def test_a_server_that_hangs_is_given_up_and_tried_again(redis_server):
 
 
 def test_what_no_queue_receives_is_kept_until_one_does(rabbit):
-    url = rabbit.url.replace(TOPIC, "nobody")
-    delivery, writer, problems = deliver(url, [b"0", b"1", b"2"])
+    nobody = f"nobody-{uuid.uuid4().hex}"  # the broker outlives the test, and keeps what is bound
+    delivery, writer, problems = deliver(rabbit.url.replace(TOPIC, nobody), [b"0", b"1", b"2"])
     until(lambda: problems, what="the word that nobody receives")
-    assert problems[0].startswith("no queue is bound to exchange 'amq.topic' for routing key 'nobody'; bind one, or")
+    assert problems[0].startswith(f"no queue is bound to exchange 'amq.topic' for routing key '{nobody}'; bind one, or")
     until(lambda: delivery.counters.spooled == 3, what="the spooling of the messages behind it")
     with rabbit.connection() as connection:
-        connection.channel().queue_bind("all", "amq.topic", "nobody")
+        connection.channel().queue_bind("all", "amq.topic", nobody)
     assert writer.close(30)
     assert [payload for _, payload in rabbit.read()] == [b"0", b"1", b"2"]
 
