@@ -69,6 +69,10 @@ class Stream:
     def stats(self) -> dict[str, int]:
         return self.outputs.stats()[self.name]
 
+    def dropped(self) -> int:
+        """How many frames the machine had no time for, at all steps that are at work."""
+        return sum(number for name, number in self.stats().items() if name.endswith("dropped"))
+
     def happened(self, kind: str) -> list[str]:
         return [text for found, _, text, _ in list(self.events) if found == kind]
 
