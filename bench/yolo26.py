@@ -75,7 +75,9 @@ class RtDetr(torch.nn.Module):
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
         """Rows of boxes and scores."""
-        return self.network(pictures)
+        # It makes numbers of places on the processor unless told where, and no graph can hold their way to the GPU.
+        with torch.device(pictures.device):
+            return self.network(pictures)
 
 
 def boxes_and_scores(boxes: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:

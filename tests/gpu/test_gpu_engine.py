@@ -82,8 +82,9 @@ def test_masks_are_those_of_the_processor(gpu, graphs, half):
     masks_are_the_processors(gpu, (3, 8, 1, 5), graphs, half)
 
 
-def test_masks_of_a_padded_batch_are_those_of_the_processor(without_gpu):
-    masks_are_the_processors(without_gpu, (3,), graphs=False, half=False)
+@pytest.mark.parametrize("half", [False, True])
+def test_masks_of_a_padded_batch_are_those_of_the_processor(without_gpu, half):
+    masks_are_the_processors(without_gpu, (3,), graphs=False, half=half)
 
 
 def masks_are_the_processors(gpu, counts, graphs, half):
@@ -91,7 +92,7 @@ def masks_are_the_processors(gpu, counts, graphs, half):
     module = Masked().to(gpu).to(torch.float16 if half else torch.float32)
     outputs = TensorInfo("rows", (None, 4, 8), spec.dtype), TensorInfo("masks", (None, 2, 24, 32), spec.dtype)
     info = NetworkInfo((TensorInfo("images", (None, 3, 96, 128), spec.dtype),), outputs)
-    chooser = chooser_for("yolo-end2end", info, Choice(128, 96, 0.0, 0.5, False, most=3))
+    chooser = chooser_for("yolo-end2end", info, Choice(128, 96, 0.0, 0.5, False, most=4))
     runs = Engine(lambda pictures: list(module(pictures)), spec, gpu, choose=chooser.choose, graphs=graphs)
     batches = [surfaces(count, gpu, seed=10 * i) for i, count in enumerate(counts)]
     begun = [runs.begin(batch) for batch in batches]
@@ -107,8 +108,10 @@ def masks_are_the_processors(gpu, counts, graphs, half):
             arrays = [array.float().cpu().numpy() for array in module(pictures)]
         for index, (one, box) in enumerate(zip(found, boxes, strict=True)):
             wanted = to_detections(
-                decode.decode(arrays, index, 0.0), box, (128, 96), iou=None, class_agnostic=False, max_detections=3
+                decode.decode(arrays, index, 0.0), box, (128, 96), iou=None, class_agnostic=False, max_detections=4
             )
+            # Quarters of the same score, of which there are some in half precision, come in any order.
+            one, wanted = (boxes[np.lexsort(boxes.xyxy.T)] for boxes in (one, wanted))
             np.testing.assert_allclose(one.xyxy, wanted.xyxy, atol=1e-3)
             for mask, other in zip(one.box_masks, wanted.box_masks, strict=True):
                 differs = (mask > 0.5) != (other > 0.5)
@@ -241,8 +244,10 @@ def test_outputs_whose_number_of_rows_changes_come_back_whole(gpu):
 
 
 @pytest.fixture
-def without_gpu(monkeypatch):
+def without_gpu(device, monkeypatch):
     """An engine's device where there is no GPU: kernels run in the interpreter, and nothing is in flight."""
+    if device.type != "cpu":
+        pytest.skip("there is a GPU, for which kernels are compiled")
     monkeypatch.setattr(engine_module, "torch", ProcessorTorch())
     monkeypatch.setattr(engine_module, "WARM_UPS", 1)
     monkeypatch.setattr(masks, "BLOCK", 1 << 14)  # the interpreter needs as long for a few cells as for many
