@@ -222,13 +222,16 @@ class InFlightElement(SourceTaskElement):
         return self.in_flight() * queries.frame_duration(self._caps)
 
     def activate(self) -> None:
+        """Forget what downstream returned before, and open the FIFO."""
         self.flow = Gst.FlowReturn.OK
         self._fifo.start()
 
     def deactivate(self) -> None:
+        """Close the FIFO: whoever waits at either end of it returns."""
         self._fifo.stop()
 
     def iterate(self) -> bool:
+        """Send what is at the FIFO's head once it is ready; see `send`."""
         entry = self._fifo.take()
         if entry is None:
             return False
@@ -262,6 +265,7 @@ class InFlightElement(SourceTaskElement):
         return self.finish(entry.held[0], result)
 
     def on_src_query(self, query: Gst.Query) -> bool:
+        """Answer a query from downstream: LATENCY by upstream's and `latency`, CAPS by what upstream can give."""
         if query.type == Gst.QueryType.LATENCY:
             return queries.add_latency(self.sinkpad, query, self.latency())
         if query.type == Gst.QueryType.CAPS:

@@ -96,6 +96,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
 
     @guarded(Gst.StateChangeReturn.FAILURE)
     def do_change_state(self, transition: Gst.StateChange) -> Gst.StateChangeReturn:
+        """Before data flow, forget the streams of the last run; the pads that were requested stay."""
         if transition == Gst.StateChange.READY_TO_PAUSED:
             self._streams.clear()
             self._group = Gst.util_group_id_next()
@@ -128,6 +129,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
 
     @guarded(failure=None)
     def do_request_new_pad(self, template: Gst.PadTemplate, name: str | None, _caps: Gst.Caps | None) -> Gst.Pad | None:
+        """Add pad ``src_N``, for the stream of mux pad N; None, with an error in the log, where it cannot be."""
         number = self._numbers.take(None if name == template.name_template else name)
         if number is None:
             Gst.error(f"{self.get_name()}: pad {name!r} is not src_ with a number, or exists already")
@@ -143,6 +145,7 @@ class SluiceDemux(Lifecycle, Gst.Element):  # type: ignore[misc]
 
     @guarded(failure=None)
     def do_release_pad(self, pad: Gst.Pad) -> None:
+        """Remove a pad; the frames of its stream are dropped, and counted, from now on."""
         number = int(pad.get_name().removeprefix("src_"))
         self._outputs.pop(number, None)
         self._forget_gone()

@@ -182,11 +182,13 @@ class DirectElement(InFlightElement):
         return None
 
     def activate(self) -> None:
+        """Forget what the last run left: exceptions that nobody fetched, and work put off."""
         self._errors.clear()
         self._later.clear()
         super().activate()
 
     def iterate(self) -> bool:
+        """Send the next entry, or post the exception of work whose result would have been the next."""
         found = self._fifo.take_for(self.srcpad)
         if found is None:
             return False
@@ -202,6 +204,7 @@ class DirectElement(InFlightElement):
 
     @property
     def flow(self) -> Gst.FlowReturn:
+        """What downstream returned last, kept in the C queue; OK where there is none yet."""
         return Gst.FlowReturn(self._fifo.queue.flow) if self._is_open() else Gst.FlowReturn.OK
 
     @flow.setter

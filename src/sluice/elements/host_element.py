@@ -51,12 +51,14 @@ class HostElement(InPlaceElement):
 
     @guarded(failure=Gst.Caps.new_empty())
     def do_transform_caps(self, direction: Gst.PadDirection, caps: Gst.Caps, restriction: Gst.Caps | None) -> Gst.Caps:
+        """Return the other side's caps: frames in GPU memory leave in system memory, or as they came if `stays`."""
         change = host_caps.outgoing if direction == Gst.PadDirection.SINK else host_caps.incoming
         result = change(caps, stays=self.stays())
         return result if restriction is None else restriction.intersect_full(result, Gst.CapsIntersectMode.FIRST)
 
     @guarded(failure=False)
     def do_set_caps(self, incoming: Gst.Caps, outgoing: Gst.Caps) -> bool:
+        """Settle from both sides' caps what is done with frames: nothing, one copied, or those of a batch."""
         from sluice.contract.batching import CUDA_FEATURE, memory_feature
         from sluice.contract.formats import FrameFormat
 
@@ -158,6 +160,7 @@ class SluiceHost(HostElement):
 
     @guarded(failure=None)
     def do_before_transform(self, buffer: Gst.Buffer) -> None:
+        """Leave passthrough mode only for a buffer that has to be brought to the host."""
         brings = self.brings(buffer)
         if brings:
             self.keep_apart(buffer)

@@ -30,16 +30,19 @@ class InPlaceElement(Lifecycle, GstBase.BaseTransform):  # type: ignore[misc]
 
     @guarded(Gst.FlowReturn.ERROR)
     def do_transform_ip(self, buffer: Gst.Buffer) -> Gst.FlowReturn:
+        """Have `process` work on a buffer."""
         # GST_BASE_TRANSFORM_FLOW_DROPPED by its other name, which the bindings have.
         return Gst.FlowReturn.OK if self.process(buffer) else Gst.FlowReturn.CUSTOM_SUCCESS
 
     @guarded(failure=False)
     def do_set_caps(self, incoming: Gst.Caps, _outgoing: Gst.Caps) -> bool:
+        """Tell the subclass the caps; its exception refuses them."""
         self.on_caps(incoming)
         return True
 
     @guarded(failure=False)
     def do_sink_event(self, event: Gst.Event) -> bool:
+        """Show an event to the subclass before it goes on."""
         self.on_event(event)
         return bool(GstBase.BaseTransform.do_sink_event(self, event))
 

@@ -77,6 +77,7 @@ class SluiceInfer(PromptedElement):
 
     @guarded(None)
     def do_set_property(self, spec: GObject.ParamSpec, value: Any) -> None:
+        """Set a property; while running that swaps the model, changes its prompt, or says when it will count."""
         name, running = property_name(spec.name), self._settings is not None
         change = BY_NAME[name].change
         if running and change is Change.SWAPS:

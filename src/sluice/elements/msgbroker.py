@@ -273,6 +273,7 @@ class SluiceMsgBroker(InPlaceElement):
 
     @guarded(Gst.StateChangeReturn.FAILURE)
     def do_change_state(self, transition: Gst.StateChange) -> Gst.StateChangeReturn:
+        """Change the state as a sink does where nothing is linked behind: ASYNC until a buffer, GAP or end has come."""
         output = self._output
         if transition == Gst.StateChange.READY_TO_PAUSED and output is not None:
             output.resume()
@@ -344,6 +345,7 @@ class SluiceMsgBroker(InPlaceElement):
 
     @guarded(failure=False)
     def do_send_event(self, event: Gst.Event) -> bool:
+        """Send an event upstream, but no seek where a sink behind sends it as well."""
         if event.type == Gst.EventType.SEEK and self.srcpad.is_linked():
             # The pipeline sends seeks to every sink; the one behind sends this one upstream already.
             return True

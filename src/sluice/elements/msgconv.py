@@ -58,6 +58,7 @@ class SluiceMsgConv(InPlaceElement):
 
     @guarded(failure=None)
     def do_set_property(self, spec: GObject.ParamSpec, value: Any) -> None:
+        """Set a property; ``stream-members`` is checked, and taken over, at once."""
         if spec.name == "stream-members":
             members = read_members(value)
             self._set_members(members)

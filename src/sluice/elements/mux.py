@@ -70,6 +70,7 @@ class SluiceMux(SourceTaskElement):
 
     @guarded(failure=None)
     def do_set_property(self, spec: GObject.ParamSpec, value: Any) -> None:
+        """Set a property, at once also while running; a new deadline makes the pipeline ask for the latency again."""
         self._values[spec.name] = value
         self._apply_settings()
         if spec.name in ("batched-push-timeout", "max-latency"):
@@ -168,6 +169,7 @@ class SluiceMux(SourceTaskElement):
 
     @guarded(failure=None)
     def do_request_new_pad(self, template: Gst.PadTemplate, name: str | None, _caps: Gst.Caps | None) -> Gst.Pad | None:
+        """Add pad ``sink_N``, at any time; None, with an error in the log, where it cannot be."""
         number = self._numbers.take(None if name == template.name_template else name)
         if number is None:
             Gst.error(f"{self.get_name()}: pad {name!r} is not sink_ with a number, or exists already")
@@ -194,6 +196,7 @@ class SluiceMux(SourceTaskElement):
 
     @guarded(failure=None)
     def do_release_pad(self, pad: Gst.Pad) -> None:
+        """Remove a pad; frames of it that wait are discarded, and counted."""
         entry = self._inputs.pop(pad, None)
         if entry is None:
             return

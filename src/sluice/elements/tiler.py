@@ -193,6 +193,7 @@ class SluiceTiler(InPlaceElement):
 
     @guarded(failure=False)
     def do_set_caps(self, _incoming: Gst.Caps, outgoing: Gst.Caps) -> bool:
+        """Begin a picture of the size and format that downstream takes; the tiles are laid out with the next batch."""
         from sluice.contract.formats import FrameFormat
         from sluice.elements.tiler_picture import TiledPicture
 
@@ -226,6 +227,7 @@ class SluiceTiler(InPlaceElement):
 
     @guarded(Gst.FlowReturn.ERROR)
     def do_transform(self, incoming: Gst.Buffer, outgoing: Gst.Buffer) -> Gst.FlowReturn:
+        """Copy each frame's pixels to its tile and write the picture's metadata."""
         from sluice.contract.metadata import BatchMeta, Lease
         from sluice.contract.surface import SurfaceBatch, writable_raw
 

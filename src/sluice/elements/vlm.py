@@ -88,6 +88,7 @@ class SluiceVlm(InFlightElement):
 
     @guarded(failure=None)
     def do_set_property(self, spec: GObject.ParamSpec, value: Any) -> None:
+        """Set a property; while running, a wrong value is warned of and not taken."""
         before, self._values[spec.name] = self._values[spec.name], value
         if not self._running:
             return

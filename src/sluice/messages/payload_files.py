@@ -27,6 +27,7 @@ class PayloadFiles:
         self._folder = folder
 
     def write(self, messages: Sequence[bytes]) -> list[Exception | None]:
+        """Write each message to a new file; return for each None, or why it did not get there."""
         return [self._write_one(message) for message in messages]
 
     def _write_one(self, message: bytes) -> Exception | None:

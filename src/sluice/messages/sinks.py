@@ -43,6 +43,7 @@ class LineSink:
         return os.fstat(self._descriptor).st_size
 
     def write(self, messages: Sequence[bytes]) -> list[Exception | None]:
+        """Write each message at once; return for each None, or why it did not get there."""
         return [self.write_one(message) for message in messages]
 
     def write_one(self, message: bytes) -> OSError | None:
@@ -60,10 +61,12 @@ class LineSink:
         return None
 
     def flush(self) -> None:
+        """Return once a file's lines are on the disk; pipes and terminals have theirs already."""
         if self._regular:
             os.fsync(self._descriptor)
 
     def close(self) -> None:
+        """Close the descriptor if it is owned."""
         if self._owned:
             os.close(self._descriptor)
 
@@ -87,6 +90,7 @@ class RotatingSink:
         self._sink = LineSink(_open_file(path, append=append), owned=True)
 
     def write(self, messages: Sequence[bytes]) -> list[Exception | None]:
+        """Write each message, into a new file where the present one would grow too large; answer as `LineSink`."""
         return [self._write_one(message) for message in messages]
 
     def _write_one(self, message: bytes) -> Exception | None:
@@ -109,9 +113,11 @@ class RotatingSink:
         self._sink = new
 
     def flush(self) -> None:
+        """Return once the present file is on the disk; older ones are since they were put aside."""
         self._sink.flush()
 
     def close(self) -> None:
+        """Close the present file."""
         self._sink.close()
 
 
@@ -127,6 +133,7 @@ class PipeSink:
         self._sink: LineSink | None = None
 
     def write(self, messages: Sequence[bytes]) -> list[Exception | None]:
+        """Write each message, the first once somebody reads; answer as `LineSink` does."""
         if self._sink is None:
             try:
                 self._sink = LineSink(os.open(self._path, os.O_WRONLY | os.O_CLOEXEC), owned=True)
@@ -138,6 +145,7 @@ class PipeSink:
         """Nothing to do: what was written is with the reader."""
 
     def close(self) -> None:
+        """Close the pipe if it was opened."""
         if self._sink is not None:
             self._sink.close()
 

@@ -76,6 +76,7 @@ def answer_errors(app: FastAPI, scrub: Callable[[str], str]) -> None:
         return problem(status, scrub(str(error)))
 
     async def refuse_values(request: Request, error: Exception) -> JSONResponse:
+        """Status 400 for a body that is no JSON, else 422, with the place of each mistake."""
         assert isinstance(error, RequestValidationError)
         mistakes = [Mistake(where=where, text=scrub(text)) for where, text in _mistakes(request, error)]
         broken = any(item["type"] == "json_invalid" for item in error.errors())

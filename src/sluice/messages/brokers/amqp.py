@@ -57,6 +57,7 @@ class AmqpTransport:
         )
 
     def connect(self) -> None:
+        """Open a connection and a channel with publisher confirms; raise `TransportError` with the broker's reason."""
         self._problem, self._lost = "", False
         self._confirmed = self._published = 0
         self._unordered = set()
@@ -71,6 +72,7 @@ class AmqpTransport:
             raise TransportError(self._problem or "the broker does not answer")
 
     def send(self, batch: Sequence[Message]) -> list[str | None]:
+        """Publish persistent messages and wait for the broker's confirms; one that no queue would get has no answer."""
         first = self._published
         if not first:
             # Alone, so that nothing overtakes it when no queue is bound yet.
@@ -107,11 +109,13 @@ class AmqpTransport:
             self._run_until(lambda: self._confirmed > before, timeout)  # noqa: B023 - called at once
 
     def idle(self) -> None:
+        """Let pika answer heartbeats; raise `TransportError` if the connection is lost."""
         self._run_until(lambda: False, 0)
         if self._problem:
             raise TransportError(self._problem)
 
     def close(self) -> None:
+        """Close the connection; the broker's farewell is waited for, but not for long."""
         connection = self._connection
         if connection is None:
             return

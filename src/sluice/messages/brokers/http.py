@@ -44,6 +44,7 @@ class HttpTransport:
         self._pool: Any = None
 
     def connect(self) -> None:
+        """See that something listens at the address; raises `OSError`. No request is sent."""
         library = self._library
         seconds = self._endpoint.number
         self._pool = library.PoolManager(
@@ -62,6 +63,7 @@ class HttpTransport:
         return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
     def send(self, batch: Sequence[Message]) -> list[str | None]:
+        """Post the messages one by one; status 2xx acknowledges one, those of `_FOR_GOOD` refuse it for good."""
         answers: list[str | None] = []
         for message in batch:
             try:
@@ -85,6 +87,7 @@ class HttpTransport:
         """Nothing to do: a connection that was closed meanwhile is made anew by the next request."""
 
     def close(self) -> None:
+        """Close the connections of the pool."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.clear()

@@ -79,6 +79,7 @@ class KafkaTransport:
         return settings
 
     def connect(self) -> None:
+        """Make a producer and ask for the topic's partitions; raise `TransportError` with librdkafka's reason."""
         self._problem = ""
         self._producer = self._library.Producer(self._settings)
         try:
@@ -88,6 +89,7 @@ class KafkaTransport:
             raise TransportError(self._problem or error.args[0].str()) from error
 
     def send(self, batch: Sequence[Message]) -> list[str | None]:
+        """Produce the messages, idempotent and each with its stream's key, and wait for the delivery reports."""
         answers: dict[int, Any] = {}
         for place, message in enumerate(batch):
             self._produce(message, place, answers)
@@ -137,9 +139,11 @@ class KafkaTransport:
         return None
 
     def idle(self) -> None:
+        """Let librdkafka call back; it keeps, and restores, its connections by itself."""
         self._producer.poll(0)
 
     def close(self) -> None:
+        """Drop the producer together with what it has not delivered."""
         producer, self._producer = self._producer, None
         if producer is not None:
             # Without this the producer would go on to deliver what is sent anew through the next one.

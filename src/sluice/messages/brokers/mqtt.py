@@ -56,6 +56,7 @@ class MqttTransport:
         self._client: Any = None
 
     def connect(self) -> None:
+        """Connect and wait for the broker's greeting; raise `TransportError` with its reason."""
         client = self._client = self._make_client()
         self._state, self._answers, self._problem = None, {}, ""
         client.connect_timeout = timeout = self._endpoint.number("connect-timeout")
@@ -81,6 +82,7 @@ class MqttTransport:
         return client
 
     def send(self, batch: Sequence[Message]) -> list[str | None]:
+        """Publish the messages, no more at once than the broker takes, and wait for its answers."""
         answers: list[str | None] = []
         # paho keeps _IN_FLIGHT of a batch under way; a broker that takes fewer gets fewer at once.
         step = len(batch) if self._window >= _IN_FLIGHT else self._window
@@ -142,10 +144,12 @@ class MqttTransport:
         return properties
 
     def idle(self) -> None:
+        """Raise `TransportError` if the connection is lost; heartbeats are answered on paho's own thread."""
         if self._state != "":
             raise TransportError(self._state or "the connection was lost")
 
     def close(self) -> None:
+        """Take leave of the broker and end paho's thread."""
         client, self._client = self._client, None
         if client is not None:
             with suppress(Exception):  # a broker that is away cannot be taken leave of

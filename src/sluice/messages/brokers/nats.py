@@ -44,6 +44,7 @@ class NatsTransport:
         self._stream: Any = None
 
     def connect(self) -> None:
+        """Connect; find, or make, the JetStream stream of the subject. Raises `TransportError` with the reason."""
         self._problem = ""
         self._loop, self._trouble = asyncio.new_event_loop(), asyncio.Event()
         try:
@@ -87,6 +88,7 @@ class NatsTransport:
             await self._stream.add_stream(name=name, subjects=[topic])
 
     def send(self, batch: Sequence[Message]) -> list[str | None]:
+        """Publish the messages to JetStream and wait for its acknowledgements; one by one after a refusal."""
         answers: list[str | None] = self._run(self._send(batch), None)
         return answers
 
@@ -161,11 +163,13 @@ class NatsTransport:
         return f"a message of {len(message.payload)} bytes is larger than the server takes ({largest})"
 
     def idle(self) -> None:
+        """Run the client's event loop for a moment; raise `TransportError` if the connection is lost."""
         self._run(asyncio.sleep(_ROUND), None)
         if self._problem or not self._client.is_connected:
             raise TransportError(self._problem or "the connection was lost")
 
     def close(self) -> None:
+        """Close the client and its event loop, with every task that still waits in it."""
         loop, client, self._loop, self._client = self._loop, self._client, None, None
         if loop is None:
             return

@@ -28,6 +28,7 @@ class RedisTransport:
         self._client: Any = None
 
     def connect(self) -> None:
+        """Connect, log in and ping; raises what redis-py raises."""
         endpoint, options = self._endpoint, self._endpoint.options
         tls = {
             "ssl": True,
@@ -49,6 +50,7 @@ class RedisTransport:
         self._client.ping()
 
     def send(self, batch: Sequence[Message]) -> list[str | None]:
+        """Add the messages to the stream in one transaction: the server takes all of them or none."""
         # A transaction: of a batch, Redis takes all messages or none, so that none overtakes one that was refused.
         pipeline = self._client.pipeline(transaction=True)
         for message in batch:
@@ -61,9 +63,11 @@ class RedisTransport:
         return [None] * len(batch)
 
     def idle(self) -> None:
+        """Ping; raises when the connection is lost."""
         self._client.ping()
 
     def close(self) -> None:
+        """Close the client."""
         client, self._client = self._client, None
         if client is not None:
             with suppress(Exception):  # a server that is away cannot be taken leave of
