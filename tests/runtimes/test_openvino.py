@@ -11,7 +11,8 @@ import pytest
 openvino = pytest.importorskip("openvino")
 
 sys.path.append(str(Path(__file__).parent.parent / "models"))
-from tiny_networks import BOX, brightness_detector
+from onnx import helper
+from tiny_networks import BOX, brightness_detector, save, tensor
 
 from sluice.errors import ConfigurationError, ModelError
 from sluice.runtimes import choose_runtime, open_network
@@ -63,6 +64,20 @@ def test_results_outlive_the_next_run(tmp_path):
     [first] = network.run(np.full((1, 3, 8, 8), 0.25, np.float32))
     network.run(np.full((1, 3, 8, 8), 0.75, np.float32))
     assert first[0, 0, 4] == 0.25
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 9, 8), (2, 3, 8, 8)])
+def test_what_it_cannot_run_is_named(tmp_path, shape):
+    """An input of another size, and one with which the graph fails while it is computed."""
+    nodes = [helper.make_node("Reshape", ["images", "one"], ["output0"])]
+    one = np.array([1, 192], np.int64)
+    path = save(
+        tmp_path / "m.onnx", nodes, [tensor("images", ["batch", 3, 8, 8])], [tensor("output0", [1, 192])], one=one
+    )
+    network = open_network(path, "openvino")
+    with pytest.raises(ModelError, match=r"OpenVINO cannot run .*m\.onnx: \S"):
+        network.run(np.zeros(shape, np.float32))
+    assert network.run(np.ones((1, 3, 8, 8), np.float32))[0].sum() == 192
 
 
 def test_onnx_metadata(tmp_path):

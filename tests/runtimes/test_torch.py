@@ -86,6 +86,19 @@ def test_torchscript_metadata_of_ultralytics(tmp_path, detector):
     assert network.info.metadata["names"] == "{0: 'a', 1: 'b'}"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"), [("names: person", "is no JSON"), ("[1, 2]", "holds a list"), ("[" * 100_000, "is no JSON")]
+)
+def test_metadata_of_another_kind_are_named(tmp_path, detector, text, said):
+    scripted, exported = tmp_path / "m.torchscript", tmp_path / "m.pt2"
+    torch.jit.script(detector).save(scripted, _extra_files={"config.txt": text})
+    program = torch.export.export(detector, (torch.zeros(2, 3, 32, 32),))
+    torch.export.save(program, exported, extra_files={"config.txt": text})
+    for path in (scripted, exported):
+        with pytest.raises(ModelError, match=rf"{path.name}: its config\.txt {said}.*; right is an object"):
+            open_network(path, device="cpu")
+
+
 def test_exported_program_with_open_batch(tmp_path, detector):
     path = tmp_path / "m.pt2"
     batch = torch.export.Dim("batch", min=1, max=8)

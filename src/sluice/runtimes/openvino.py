@@ -52,14 +52,18 @@ class OpenVinoNetwork:
         if len(self.info.inputs) != 1:
             names = ", ".join(str(item) for item in self.info.inputs)
             raise ModelError(f"{path} has {len(self.info.inputs)} inputs ({names}); right is one, the picture")
+        self._path = path
         self._outputs = compiled.outputs
         self._request = compiled.create_infer_request()
 
     def run(self, array: npt.NDArray[Any]) -> Sequence[npt.NDArray[Any]]:
         """All outputs for one array given to the only input; they are copies, the next run does not change them."""
-        # The array is read where it lies; start_async and wait, since both release the GIL.
-        self._request.start_async([np.ascontiguousarray(array)], share_inputs=True)
-        self._request.wait()
+        try:
+            # The array is read where it lies; start_async and wait, since both release the GIL.
+            self._request.start_async([np.ascontiguousarray(array)], share_inputs=True)
+            self._request.wait()
+        except Exception as error:  # as above, and TypeError for an array of another type
+            raise ModelError(f"OpenVINO cannot run {self._path}: {_first_line(error)}") from error
         return [np.array(self._request.get_tensor(port).data) for port in self._outputs]
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ torch: Any = import_compiled("torch")
 
 OPEN_SIZE = 640  # for a network that does not say the size of its input
 METADATA = "config.txt"  # the extra file that Ultralytics puts into its TorchScript archives
+_RIGHT_METADATA = "right is an object as Ultralytics writes it, or an archive without that file"
 
 
 class TorchNetwork:
@@ -267,9 +268,7 @@ def _open_torchscript(path: Path, device: Any) -> tuple[Any, dict[str, str]]:
         module = torch.jit.load(str(path), map_location=device, _extra_files=extra)
     except Exception as error:  # RuntimeError, or one of torch's own
         raise ModelError(f"PyTorch cannot open {path}: {str(error).strip().splitlines()[0]}") from error
-    text = extra[METADATA]
-    content = json.loads(text) if text else {}
-    return module.eval(), metadata_texts(content)
+    return module.eval(), _metadata(extra[METADATA], path)
 
 
 def _open_exported(path: Path, device: Any) -> tuple[Any, TensorInfo, dict[str, str]]:
@@ -288,10 +287,20 @@ def _open_exported(path: Path, device: Any) -> tuple[Any, TensorInfo, dict[str, 
         raise ModelError(f"{path} has {len(names)} inputs ({', '.join(map(str, names))}); right is one, the picture")
     value = values[names[0]]
     shape = tuple(size if isinstance(size, int) else None for size in value.shape)
-    text = extra[METADATA]
-    metadata = metadata_texts(json.loads(text)) if text else {}
+    entry = TensorInfo(str(names[0]), shape, _dtype_name(value.dtype))
     # Parameters and buffers stay as they were exported; the module of an exported program has no eval().
-    return program.module(), TensorInfo(str(names[0]), shape, _dtype_name(value.dtype)), metadata
+    return program.module(), entry, _metadata(extra[METADATA], path)
+
+
+def _metadata(text: str | bytes, path: Path) -> dict[str, str]:
+    """What the exporter left in an archive's `METADATA`; an archive without it has an empty text."""
+    try:
+        content = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: its {METADATA} is no JSON ({error}); {_RIGHT_METADATA}") from error
+    if not isinstance(content, dict):
+        raise ModelError(f"{path}: its {METADATA} holds a {type(content).__name__}; {_RIGHT_METADATA}")
+    return metadata_texts(content)
 
 
 def _tensors(value: Any, name: str = "output") -> list[tuple[str, Any]]:
