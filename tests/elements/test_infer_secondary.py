@@ -404,6 +404,30 @@ def test_wrong_regions_of_an_event_are_refused_and_the_streams_go_on(calls, even
     assert [batch[0][2:4] for batch in calls] == [((0, 0), (32, 48))] * 2
 
 
+def test_wrong_regions_of_one_stream_leave_those_that_events_brought_to_others(calls):
+    with regions("0=0;0;32;48") as cascade:
+        cascade.event(roi_update("0", (4, 4, 8, 8)))
+        cascade.event(roi_update("1", (64, 0, 10, 10)))
+        for number in range(2):
+            cascade.run([], [], number=number)
+    assert [[(call[0], call[2], call[3]) for call in batch] for batch in calls] == [
+        [(0, (4, 4), (8, 8)), (1, (0, 0), (WIDTH, HEIGHT))]
+    ] * 2
+
+
+def test_wrong_regions_of_an_event_do_not_disturb_a_change_of_model():
+    with regions("0=0;0;32;48", "Everything") as cascade:
+        cascade.run([])
+        cascade.get("infer").set_property("model", "elements.secondary_models:Brightness")
+        names, number = {"text"}, 0
+        while "brightness" not in names:
+            number += 1
+            assert number < 10_000
+            cascade.event(roi_update("0", (64, 0, 10, 10)))
+            found = results(cascade.run([], number=number))
+            names = {name for _, classifiers, _ in found for _, name, _ in classifiers}
+
+
 def test_regions_are_nothing_for_a_secondary_element(calls):
     with Cascade("Brightness") as cascade:
         cascade.event(roi_update("0", (0, 0, 9, 9)))

@@ -20,7 +20,7 @@ from sluice.models.attach_whole import attach_whole
 from sluice.models.crops import Region, clipped, merge, region_of, to_picture
 from sluice.models.detections import Detections
 from sluice.models.frame import Frame
-from sluice.models.regions import Regions
+from sluice.models.regions import Box, Regions
 from sluice.models.whole import WholeFrame
 
 
@@ -182,6 +182,18 @@ def _says_something(whole: WholeFrame) -> bool:
     return bool(whole.classification or whole.text) or whole.embedding is not None
 
 
+class RegionError(ConfigurationError):
+    """A region lies outside the picture of its stream.
+
+    Attributes:
+        stream: the stream's ``source_id``.
+    """
+
+    def __init__(self, box: Box, stream: int, size: tuple[int, int]) -> None:
+        super().__init__(f"the region {box} of stream {stream} lies outside its picture of {size[0]}x{size[1]}")
+        self.stream = stream
+
+
 @dataclass(frozen=True)
 class _Part:
     """One region of a frame: whose it is, and where; None for the whole frame."""
@@ -207,7 +219,7 @@ class RegionBatch(OpenBatch):
             clip: whether boxes are cut at the edge of their region.
 
         Raises:
-            ConfigurationError: a region lies outside the stream's picture.
+            RegionError: a region lies outside the stream's picture.
         """
         self._iou, self._clip = iou, clip
         self._parts: list[_Part] = []
@@ -222,9 +234,7 @@ class RegionBatch(OpenBatch):
             for box in boxes:
                 region = region_of(box, size)
                 if region is None:
-                    raise ConfigurationError(
-                        f"the region {box} of stream {meta.source_id} lies outside its picture of {size[0]}x{size[1]}"
-                    )
+                    raise RegionError(box, meta.source_id, size)
                 self._parts.append(_Part(meta, size, region))
                 frames.append(make_frame(meta, surface.crop(*region), origin=(region.left, region.top)))
         super().__init__(metas, surfaces, frames)

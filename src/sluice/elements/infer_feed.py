@@ -23,7 +23,7 @@ from sluice.elements.events import (
     parse_stream_event,
 )
 from sluice.elements.infer_calls import BegunCall, Results
-from sluice.elements.infer_crops import CachedBatch, ObjectBatch, RegionBatch
+from sluice.elements.infer_crops import CachedBatch, ObjectBatch, RegionBatch, RegionError
 from sluice.elements.infer_frames import Batch, OpenBatch
 from sluice.elements.infer_history import History
 from sluice.elements.infer_scope import Scope
@@ -92,15 +92,14 @@ class Feed:
         return Batch(metas, surfaces, rows)
 
     def _open_regions(self, metas: Sequence[FrameMeta], surfaces: SurfaceBatch) -> RegionBatch:
-        """Return the regions of a buffer; those that an event brought and no picture has go back to what they were."""
+        """Return the regions of a buffer; a stream's that an event brought and its picture has not are as before."""
         try:
             batch = RegionBatch(metas, surfaces, self._regions, self._iou, clip=self._scope.clip)
-        except ConfigurationError as error:
-            if not self._before:
+        except RegionError as error:
+            if error.stream not in self._before:
                 raise
             self._warn(f"nv-roi-update: {error}; the regions before go on")
-            self._regions |= self._before
-            self._before = {}
+            self._regions[error.stream] = self._before.pop(error.stream)
             return self._open_regions(metas, surfaces)
         if self._before:
             for meta in metas:
@@ -118,7 +117,7 @@ class Feed:
         if self.secondary:
             batch: OpenBatch = ObjectBatch(metas, surfaces, self._scope, History(0))
         elif self._regions:
-            batch = RegionBatch(metas, surfaces, self._regions, self._iou)
+            batch = self._open_regions(metas, surfaces)
         else:
             batch = Batch(metas[: most or None], surfaces)
         batch.frames = batch.frames[: most or None]
