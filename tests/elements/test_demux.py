@@ -21,8 +21,9 @@ from sluice.contract import bulk, counters, gstref
 from sluice.contract.batching import frame_buffer, make_batch
 from sluice.contract.formats import FrameFormat
 from sluice.contract.metadata import BatchMeta, FrameMeta, Lease
+from sluice.contract.provider import provider
 from sluice.contract.surface import SurfaceBatch
-from sluice.elements import events, register
+from sluice.elements import demux_frames, events, register
 from sluice.errors import ContractError
 from waiting import until
 
@@ -421,6 +422,42 @@ def test_a_slice_holds_the_foreign_batch_until_it_is_gone() -> None:
             frame_buffer(foreign, index)
     with pytest.raises(ContractError, match="NvBufSurface"):
         frame_buffer(Gst.Buffer.new_wrapped(bytes(8)), 0)
+
+
+def restoring_fails(frame: FrameMeta, _copy: FrameMeta) -> None:
+    if frame.pad_index == 1:
+        raise ContractError("the links are damaged")
+
+
+@pytest.mark.parametrize(("index", "said"), [(2, "surface 2"), (1, "the links are damaged")])
+def test_a_batch_that_cannot_be_taken_apart_leaves_no_metadata(
+    monkeypatch: pytest.MonkeyPatch, index: int, said: str
+) -> None:
+    """The second frame has no surface, or its copy fails half-way; the first is copied by then."""
+    owner, alive, made = provider(), set(), ForeignBatches()
+    foreign = made.make([0, 1], 5)
+    with Lease() as lease:
+        BatchMeta.of(foreign, lease).frames[1].batch_id = index
+    create, destroy = owner.create_batch, owner.destroy_batch
+
+    def created(frames: int) -> int:
+        alive.add(batch := create(frames))
+        return batch
+
+    def destroyed(batch: int) -> None:
+        alive.remove(batch)
+        destroy(batch)
+
+    monkeypatch.setattr(owner, "create_batch", created)
+    monkeypatch.setattr(owner, "destroy_batch", destroyed)
+    monkeypatch.setattr(demux_frames, "_restore_links", restoring_fails)
+    with pytest.raises(ContractError, match=said):
+        demux_frames.split(gstref.address(foreign), lambda _stream: True, lambda _stream: None)
+    assert not alive
+    (part,) = demux_frames.split(gstref.address(foreign), lambda stream: stream == 0, lambda _stream: None)
+    assert alive == {part.meta}
+    demux_frames.discard(part)
+    assert not alive
 
 
 def test_a_batch_of_batches_is_cut_into_single_surfaces() -> None:

@@ -58,12 +58,17 @@ def split(
         if meta is None:
             raise ContractError("a buffer without NvDsBatchMeta came in; put sluicemux (or nvstreammux) before")
         on_host = is_host_batch(batch)
-        for frame in meta.frames:
-            if wanted(frame.pad_index):
-                rate = undescribed(frame.pad_index) if on_host else None
-                caps = None if rate is None else _caps_of(buffer, frame.batch_id, rate)
-                held = [frame_buffer(buffer, frame.batch_id)]
-                parts.append(Part(frame.pad_index, frame.buf_pts, copy_alone(frame), held, caps))
+        try:
+            for frame in meta.frames:
+                if wanted(frame.pad_index):
+                    rate = undescribed(frame.pad_index) if on_host else None
+                    caps = None if rate is None else _caps_of(buffer, frame.batch_id, rate)
+                    held = [frame_buffer(buffer, frame.batch_id)]
+                    parts.append(Part(frame.pad_index, frame.buf_pts, copy_alone(frame), held, caps))
+        except BaseException:
+            for part in parts:
+                discard(part)
+            raise
     return parts
 
 
@@ -120,17 +125,19 @@ def copy_alone(frame: FrameMeta) -> int:
     """
     owner = frame.provider
     _drop_uncopyable(frame)
-    turned = owner.create_batch(1)
+    batch, turned = owner.create_batch(1), owner.create_batch(1)
     try:
-        batch = owner.create_batch(1)
         copy = _copy_into(owner, batch, _copy_into(owner, turned, frame.address))
+        with Lease() as lease:
+            view = FrameMeta(copy, lease, owner)
+            view.batch_id = 0
+            view.pipeline_width, view.pipeline_height = frame.pipeline_width, frame.pipeline_height
+            _restore_links(frame, view)
+    except BaseException:
+        owner.destroy_batch(batch)
+        raise
     finally:
         owner.destroy_batch(turned)
-    with Lease() as lease:
-        view = FrameMeta(copy, lease, owner)
-        view.batch_id = 0
-        view.pipeline_width, view.pipeline_height = frame.pipeline_width, frame.pipeline_height
-        _restore_links(frame, view)
     return batch
 
 
