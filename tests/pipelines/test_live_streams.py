@@ -317,6 +317,48 @@ def test_a_slow_model_sees_the_freshest_frames_of_a_camera_and_the_rest_are_coun
     assert model.numbers == sorted(set(model.numbers))
 
 
+def test_what_gives_way_to_newer_frames_in_the_mux_is_overtaken_also_once_the_stream_is_gone() -> None:
+    with sluice.Pipeline([], model=Slow(0.2), tracker=None, service=True) as pipeline:
+        pipeline.start()
+        for name in ("first", "second"):
+            pipeline.add(LIVE, name=name)
+        until(lambda: status(pipeline, "first").overtaken > 20, "frames give way")
+        summaries = list(pipeline.summary.streams)
+        before = status(pipeline, "first").overtaken
+        pipeline.remove("first")
+        until(lambda: [stream.name for stream in pipeline.streams] == ["second"], "it is gone")
+    for stream in summaries:
+        assert stream.overtaken == stream.dropped, "nothing else drops frames here"
+        assert stream.frames_in - stream.frames_out - stream.dropped <= 8, "the rest was on its way"
+    assert summaries[0].overtaken >= before
+
+
+def test_a_camera_named_before_the_start_has_its_capture_time_explained(tmp_path: Path) -> None:
+    with sluice.Pipeline([LIVE], frames=5, messages=tmp_path / "told.jsonl") as pipeline:
+        pipeline.run()
+    told = [json.loads(line) for line in (tmp_path / "told.jsonl").read_text().splitlines()]
+    assert [message.get("utc_from") for message in told] == ["arrival"] * 5
+
+
+def test_a_stream_that_is_added_while_the_model_is_loaded_plays() -> None:
+    class Loads(Slow):
+        begun, ready = threading.Event(), threading.Event()
+
+        def load(self) -> None:
+            self.begun.set()
+            self.ready.wait(PATIENCE)
+
+    with sluice.Pipeline([LIVE], service=True, model=Loads(0)) as pipeline:
+        starting = threading.Thread(target=pipeline.start)
+        starting.start()
+        assert Loads.begun.wait(PATIENCE)
+        assert not pipeline.started
+        pipeline.add(LIVE, name="late")
+        Loads.ready.set()
+        starting.join()
+        plays(pipeline, "late")
+
+
 def test_every_frame_of_a_camera_where_that_is_asked_for() -> None:
     model = Slow(0.06)
     with sluice.Pipeline([], service=True, model=model) as pipeline:

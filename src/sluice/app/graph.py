@@ -146,10 +146,6 @@ class Graph:
         if self._in_step is not None and stream.number < self._expected:  # one that comes later would be far behind
             self._keep_in_step(stream, self._in_step)
         self.memory.expect(stream.source, stream.policy)
-        self.set_delivery(stream)
-        if stream.source.live:
-            self._tell_mux(stream, events.absent())
-            self._tell_mux(stream, events.capture(self.options.capture_of(stream.source)))
         self.behind.name(stream.number, stream.name)
         if self._members is not None:
             self._members.tell(stream.number, {"name": stream.name, **stream.members})
@@ -157,6 +153,16 @@ class Graph:
         if self.queue is not None:
             self.queue.join(stream.number, stream.gate, held_back=not stream.policy.freshest(stream.source.live))
         self.endings.join(stream)
+
+    def brief_mux(self, stream: Stream) -> None:
+        """Tell the mux what it has to know of a stream that has joined and gives nothing yet; the pipeline plays.
+
+        Before that its pads are not active, and take no event.
+        """
+        self.set_delivery(stream)
+        if stream.source.live:
+            self._tell_mux(stream, events.absent())
+            self._tell_mux(stream, events.capture(self.options.capture_of(stream.source)))
 
     def hold_nothing_back(self) -> None:
         """Let every frame go on to the model at once: the run is to end soon."""
@@ -277,6 +283,7 @@ class Graph:
             return
         self.collector.expected[stream.number] = passed = threading.Event()
         announced = pad.get_sticky_event(Gst.EventType.STREAM_START, 0) is not None
+        self.count_replaced(stream, self.mux_stats())
         self.mux.release_request_pad(pad)
         if announced:  # else nothing behind the mux has heard of it
             passed.wait(seconds)
@@ -315,9 +322,10 @@ class Graph:
         """The muxer's counters, of all streams: to be read once for many."""
         return self.mux.get_property("stats")
 
-    def replaced(self, stream: Stream, stats: Gst.Structure) -> int:
-        """Frames of a stream that gave way to newer ones in the mux, by its counters."""
-        return _mux_count(stats, stream, "replaced")
+    def count_replaced(self, stream: Stream, stats: Gst.Structure) -> None:
+        """Take note of the frames of a stream that gave way to newer ones in the mux, by its counters."""
+        # The counter is gone with the pad.
+        stream.replaced = max(stream.replaced, _mux_count(stats, stream, "replaced"))
 
     def waiting(self, stream: Stream, stats: Gst.Structure) -> int:
         """Frames of a stream that wait in the mux, by its counters."""

@@ -136,7 +136,7 @@ class Job:
             self.started = True
             streams = self._roster.all()
         for stream in streams:
-            self._post(partial(self._tending.begin, stream))
+            self._begin(stream)
         self._thread.start()
 
     def wait(self) -> None:
@@ -172,8 +172,7 @@ class Job:
             stream = self._enlist(plan)
             begins = self.started
         if begins:
-            stream.worker.submit(lambda: self._tending.join(stream))
-            self._post(lambda: self._tending.begin(stream))
+            self._begin(stream)
         return stream.name
 
     def remove(self, name: str) -> None:
@@ -275,6 +274,10 @@ class Job:
         self._summary.streams.append(stream.summary)
         self.events.add("stream-added", stream.name, f"{stream.source.shown} is added", number=stream.number)
         return stream
+
+    def _begin(self, stream: Stream) -> None:
+        stream.worker.submit(partial(self._tending.join, stream))
+        self._post(partial(self._tending.begin, stream))
 
     def _post(self, work: Callable[[], None]) -> None:
         """Have something done by the thread that listens."""

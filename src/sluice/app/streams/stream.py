@@ -44,6 +44,7 @@ class Stream:
         mux_pad: its sink pad of the mux, once it has joined the graph.
         branch: what stands behind its pad of the demuxer, if there is one, and that pad.
         counts: what was seen of it behind the tracker.
+        replaced: frames that gave way to newer ones in the mux, as last counted.
         ending: whether the source is to end and the stream with it.
         leaving: whether the stream is being removed.
         closing: whether the last steps of that are on their way.
@@ -74,6 +75,7 @@ class Stream:
         self.branch: Branch | None = None
         self.branch_pad: Any = None
         self.counts: StreamCounts | None = None
+        self.replaced = 0
         self.ending = False
         self.leaving = False
         self.closing = False
@@ -152,9 +154,9 @@ class Stream:
 
     @property
     def frames_overtaken(self) -> int:
-        """Frames that gave way to newer ones in front of the model."""
+        """Frames that gave way to newer ones in front of the model: in the queue of their source, and in the mux."""
         session, _, dropped = self._books
-        return dropped + (session.frames_dropped if session is not None else 0)
+        return self.replaced + dropped + (session.frames_dropped if session is not None else 0)
 
     @property
     def frames_dropped(self) -> int:

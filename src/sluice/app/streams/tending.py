@@ -88,9 +88,11 @@ class Tending:
     # What the engine is asked for
 
     def join(self, stream: Stream) -> None:
-        """Give an added stream its place in the graph; on its worker."""
+        """Give a stream its place in the graph, unless it has that from before the start; on its worker."""
         try:
-            self._graph.join(stream)
+            if stream.mux_pad is None:
+                self._graph.join(stream)
+            self._graph.brief_mux(stream)
         except Exception as error:  # whatever it is: it concerns this stream alone, and who looks at it must see it
             _note_unexpected(stream, error)
             reason = redact(str(error) or type(error).__name__)
@@ -256,9 +258,9 @@ class Tending:
         queue, due, clock = self._graph.queue, stream.supervisor.next_attempt, time.monotonic()
         behind = queue.dropped(stream.number) if queue is not None else 0
         stats = self._graph.mux_stats() if stats is None else stats
-        dropped, waiting = behind + self._graph.replaced(stream, stats), self._graph.waiting(stream, stats)
+        self._graph.count_replaced(stream, stats)
         retry = None if due is None else time.time() + max(0.0, due - clock)
-        return stream.status(dropped, waiting, self._capture(stream), clock, retry)
+        return stream.status(behind, self._graph.waiting(stream, stats), self._capture(stream), clock, retry)
 
     def count(self, streams: Sequence[Stream]) -> None:
         """Bring the numbers of the streams' summaries up to date."""
