@@ -11,6 +11,12 @@ import pytest
 from elements.batch_feed import Feed, Given, Gst, make_buffer
 from sluice import elements
 from sluice.contract import bulk, user_meta
+from sluice.contract.analytics_meta import (
+    FrameAnalytics,
+    ObjectAnalytics,
+    attach_frame_analytics,
+    attach_object_analytics,
+)
 from sluice.contract.metadata import UNTRACKED, BatchMeta, Lease
 from sluice.elements import events
 from sluice.messages import read_payloads
@@ -179,8 +185,6 @@ def test_a_reader_in_cpp_may_add(config, reader, count):
 
 @pytest.mark.parametrize("length", [*range(1, 34), 100, 1000])
 def test_names_of_any_length_are_found_by_their_hash(reader, length):
-    from sluice.contract.analytics_meta import FrameAnalytics, attach_frame_analytics
-
     names = ["ab"[i % 2] * length if i else "ß" * length for i in range(3)]
     buffer = make_buffer([Given()])
     with Lease() as lease:
@@ -189,6 +193,18 @@ def test_names_of_any_length_are_found_by_their_hash(reader, length):
         attach_frame_analytics(frame, found, unique_id=1)
         text = told(reader.read_frame, data_of(frame, 32))
     assert all(f"{name}={number}," in text for number, name in enumerate(names))
+
+
+def test_names_with_half_a_surrogate_pair_get_a_question_mark():
+    buffer, name = make_buffer([Given([ABOVE])]), "caf\udce9"
+    with Lease() as lease:
+        frame = BatchMeta.of(buffer, lease).frames[0]
+        attach_frame_analytics(frame, FrameAnalytics(in_region={name: 2}), unique_id=1)
+        found = ObjectAnalytics(regions=[name], direction=name, status=name)
+        attach_object_analytics(frame.objects[0], found, unique_id=1)
+    assert frame_meta(buffer).obj_in_roi_cnt == {"caf?": 2}
+    ((item,),) = object_metas(buffer)
+    assert (item.roi_status, item.dir_status, item.obj_status) == (["caf?"], "caf?", "caf?")
 
 
 def test_the_findings_in_messages(config):

@@ -72,6 +72,8 @@ def test_what_is_known_of_a_stream_is_told_and_can_change_while_playing(properti
         assert [(m.get("name"), m.get("epoch")) for m in first] == [("gäte", 7), ("door", None), (None, None)]
         converter.set_property("stream-members", '{"0": {"name": "gäte", "epoch": 8}}')
         assert [m.get("epoch") for m in told(feed.push(Given([PERSON]), Given([DOG], stream=3)))] == [8, None]
+        converter.set_property("stream-members", r'{"0": {"name": "caf\udce9"}}')
+        assert [m["name"] for m in told(feed.push(Given([PERSON])))] == ["caf\udce9"]
 
 
 def test_ids_and_angles_come_from_the_tracker_and_the_detector():

@@ -63,9 +63,14 @@ class Lease:
         self.end()
 
 
+def c_text(text: str) -> bytes:
+    """Encode a text as UTF-8 up to a NUL; what UTF-8 has no bytes for, half a surrogate pair, becomes "?"."""
+    return text.encode("utf-8", "replace").partition(b"\0")[0]
+
+
 def cut_label(text: str, limit: int = MAX_LABEL_BYTES) -> bytes:
     """Encode a label as UTF-8, cut to at most `limit` bytes between two characters, and at a NUL."""
-    encoded = text.encode("utf-8", "replace").partition(b"\0")[0]
+    encoded = c_text(text)
     if len(encoded) <= limit:
         return encoded
     return encoded[:limit].decode("utf-8", "ignore").encode()

@@ -12,6 +12,7 @@ from typing import Any
 from sluice.contract._infer_rows import hook, meta_type_of
 from sluice.contract._locked import call
 from sluice.contract._native import library
+from sluice.contract._views import c_text
 from sluice.contract.metadata import FrameMeta, ObjectMeta
 
 FRAME_META = "NVDS_FRAME_META_NVDSANALYTICS"
@@ -81,7 +82,7 @@ def attach_frame_analytics(frame: FrameMeta, found: FrameAnalytics, *, unique_id
         StaleBufferError: the frame's lease has ended.
     """
     maps: list[Mapping[str, Any]] = [found.overcrowded, found.in_region, found.crossings, found.total_crossings]
-    rows = [_Named(name.encode(), int(value)) for entries in maps for name, value in entries.items()]
+    rows = [_Named(c_text(name), int(value)) for entries in maps for name, value in entries.items()]
     classes = [number for pair in found.classes.items() for number in pair]
     address = frame.address
     data = _new("frame")(
@@ -101,13 +102,13 @@ def attach_object_analytics(obj: ObjectMeta, found: ObjectAnalytics, *, unique_i
         StaleBufferError: the object's lease has ended.
     """
     lists = [found.regions, found.crowds, found.lines]
-    texts = [text.encode() for entries in lists for text in entries]
+    texts = [c_text(text) for entries in lists for text in entries]
     address = obj.address
     data = _new("object")(
         (ctypes.c_char_p * max(1, len(texts)))(*texts),
         (ctypes.c_uint * 3)(*map(len, lists)),
-        found.direction.encode(),
-        found.status.encode(),
+        c_text(found.direction),
+        c_text(found.status),
         unique_id,
     )
     _attach(obj, address, "NVDS_OBJ_META", OBJECT_META, data, "object")

@@ -55,6 +55,7 @@ from sluice.contract._infer_rows import (
 from sluice.contract._locked import call
 from sluice.contract._native import library
 from sluice.contract._rows import checked_call, numbers, pointer
+from sluice.contract._views import c_text
 from sluice.contract.metadata import FrameMeta, ObjectMeta
 from sluice.contract.provider import interned
 from sluice.errors import ContractError
@@ -198,7 +199,7 @@ def attach_outputs(
                 f"with at most {MAX_DIMS} dimensions"
             )
         kept.append(array)
-        entry.name, entry.values, entry.bytes = name.encode(), pointer(array), array.nbytes
+        entry.name, entry.values, entry.bytes = c_text(name), pointer(array), array.nbytes
         entry.data_type, entry.dims, entry.elements = DATA_TYPES[array.dtype.name], array.ndim, array.size
         entry.shape[: array.ndim] = array.shape
     width, height, channels = network
@@ -304,7 +305,7 @@ def write_classifications(frame: FrameMeta, rows: Sequence[ClassifierRow], *, un
         kept.append(labels)
         entry.object, entry.labels, entry.count, entry.unique_id = row.address, labels, len(row.labels), unique_id
         entry.type = 0 if row.classifier_type is None else interned(row.classifier_type)
-        entry.text = _encoded(text) if text else None
+        entry.text = c_text(text) if text else None
     checked_call(
         "sluice_write_classifications",
         len(rows) < 256,
@@ -318,9 +319,5 @@ def write_classifications(frame: FrameMeta, rows: Sequence[ClassifierRow], *, un
 def _label(row: LabelRow) -> LabelStruct:
     if not np.isfinite(row.probability):
         raise ContractError(f"the probability of {row.label!r} is {row.probability}; right is a number from 0 to 1")
-    text = None if row.label is None else _encoded(row.label)
+    text = None if row.label is None else c_text(row.label)
     return LabelStruct(row.class_id & 0xFFFFFFFF, row.label_id, row.probability, text)
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "replace").partition(b"\0")[0]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sluice.contract._locked import call
+from sluice.contract._views import cut_label
 from sluice.contract.metadata import BatchMeta
 from sluice.contract.user_meta import find
 from sluice.errors import ContractError
@@ -179,8 +180,7 @@ def _fill(place: _Object, target: Target) -> None:
         entry.confidence, entry.state = frame.confidence, frame.state
     place.list, place.count = frames, len(target.frames)
     place.id, place.class_id = target.id, target.class_id & 0xFFFF
-    label = target.label.encode()[: _MAX_LABEL - 1]
-    place.label = label.decode("utf-8", "ignore").encode()
+    place.label = cut_label(target.label, _MAX_LABEL - 1)
 
 
 def _target(item: _Object) -> Target:

@@ -45,7 +45,9 @@ class StreamMembers:
         }
         self.count = len(texts)
         self.streams = (ctypes.c_uint32 * self.count)(*texts)
-        self.texts = (ctypes.c_char_p * self.count)(*(text.encode() for text in texts.values()))
+        self.texts = (ctypes.c_char_p * self.count)(
+            *(text.encode("utf-8", "backslashreplace") for text in texts.values())
+        )
 
 
 NO_MEMBERS = StreamMembers({})

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from sluice.contract._native import library
+from sluice.contract._views import c_text
 from sluice.contract.metadata import ObjectMeta
 from sluice.pyservicemaker.base import Session, meta_types, refuse
 from sluice.pyservicemaker.objects import ObjectMetadata
@@ -122,8 +123,8 @@ class EventMessageUserMetadata(UserMetadata):
             confidence=object_meta.confidence,
             tracking_id=object_meta.object_id,
             timestamp=_timestamp(frame_meta.buffer_pts if uri.startswith("ipc://") else None),
-            label=object_meta.label.encode(),
-            sensor=sensor.encode(),
+            label=c_text(object_meta.label),
+            sensor=c_text(sensor),
         )
         said.box[:] = _source_box(object_meta._need(), frame_meta)
         said.type, said.object_type = _kind(object_meta.class_id, labels)

@@ -120,6 +120,12 @@ def test_raw_outputs_have_nvidias_fields(frame):
     assert (ctypes.c_float * 8).from_address(host[0])[7] == 7
 
 
+def test_a_name_with_half_a_surrogate_pair_gets_a_question_mark(frame):
+    infer_meta.attach_outputs(frame, [("caf\udce9", np.zeros(1, np.float32))], unique_id=9, network=(1, 1, 3))
+    ((_, layers),) = infer_meta.outputs(frame)
+    assert list(layers) == ["caf?"]
+
+
 def test_embeddings_are_read_as_nvidias_features(frame, addresses):
     infer_meta.attach_embeddings(frame, VECTORS, unique_id=5, addresses=addresses)
     for item, vector in zip(reversed(frame.objects), VECTORS, strict=True):

@@ -44,6 +44,11 @@ EXPECTED = [
 ]
 
 
+def test_a_label_with_half_a_surrogate_pair_gets_a_question_mark(batch):
+    attach_targets(batch, TargetList.SHADOW, [TargetStream(1, [Target(1, 0, "caf\udce9", [])])])
+    assert read_targets(batch, TargetList.SHADOW) == [TargetStream(1, [Target(1, 0, "caf?", [])])]
+
+
 @pytest.mark.parametrize(
     ("kind", "number"), [(TargetList.PAST_FRAMES, 15), (TargetList.TERMINATED, 18), (TargetList.SHADOW, 19)]
 )

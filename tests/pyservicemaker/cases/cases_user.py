@@ -187,6 +187,13 @@ def test_an_event_message_is_copied_whole_and_outlives_the_first(batch, frame, c
     assert vehicle_of(kept)["color"] == b"red"
 
 
+def test_a_sensor_with_half_a_surrogate_pair_gets_a_question_mark(batch, frame, car, gst_buffer):
+    message = batch.acquire_event_message_meta()
+    message.generate(car, frame, sensor="caf\udce9")
+    frame.append(message)
+    assert event_of(gst_buffer)["sensorStr"] == b"caf?"
+
+
 def test_places_are_scaled_back_to_the_source(batch, frame, car, gst_buffer):
     view = BatchMeta.of(gst_buffer).frames[0]
     view.pipeline_width, view.pipeline_height = 960, 270

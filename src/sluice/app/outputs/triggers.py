@@ -11,6 +11,7 @@ from gi.repository import Gst
 
 from sluice.app.outputs.options import ClipOptions
 from sluice.contract import user_meta
+from sluice.contract._views import cut_label
 from sluice.contract.bulk import read_objects
 from sluice.contract.metadata import BatchMeta, FrameMeta, Lease
 from sluice.elements.analytics_frames import USER_META
@@ -22,7 +23,7 @@ class Triggers:
 
     def __init__(self, options: ClipOptions, found: Callable[[str, int], object]) -> None:
         """Call `found` with the reason and the frame's running time in nanoseconds; it must return at once."""
-        self._classes = frozenset(label.encode() for label in options.classes)
+        self._classes = frozenset(cut_label(label) for label in options.classes)
         self._confidence = options.confidence
         self._lines = frozenset(options.lines)
         self._found = found
