@@ -24,7 +24,7 @@ DECODERS = 5362.0  # frames per second of the decoders alone, all of them busy; 
 # docs/gpu-results.md, processor time per batch of 32 frames: mux, model's thread, metadata, tracker and messages.
 CORE_SECONDS = (0.5 + 3.4 + 0.1 + 7.6) / 1000 / 32
 # docs/benchmarks.md, 1080p HEVC, yolox_nano 416x416 on ONNX Runtime, four streams: everything on the processor.
-ALONE_CORE_SECONDS = 30.4 / 1000
+ALONE_CORE_SECONDS = 38.7 / 1000
 # Messages of Sluice's own schema, measured on examples/data/pedestrians.mp4 with `sluice run --messages`,
 # and 26 bytes for the epoch. The clip is a still scene: others are compressed less.
 MESSAGE, PER_OBJECT, GZIP = 232, 123, 0.11  # bytes, bytes, share that is left after gzip -1 of a file of them

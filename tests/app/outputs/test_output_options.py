@@ -1,5 +1,6 @@
 """Options of the live outputs: what is wrong is named with what would be right."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from sluice.app.outputs import (
     RtspOptions,
     WebRtcOptions,
 )
-from sluice.app.outputs.standing import free_path, prune, safe_name
+from sluice.app.outputs.hub import Hub
+from sluice.app.outputs.standing import Tidying, free_path, prune, safe_name
 from sluice.errors import ConfigurationError
+from waiting import until
 
 HERE = Path()
 
@@ -113,3 +116,26 @@ def test_a_file_that_is_begun_meanwhile_is_not_taken_for_an_old_one(
 
     monkeypatch.setattr(Path, "glob", glob_when_one_is_begun)
     assert prune(tmp_path, ".mp4", 3, None, None, written) == written[:2]
+
+
+def test_the_hub_does_not_wait_for_a_disk_on_which_old_files_are_deleted(caplog: pytest.LogCaptureFixture) -> None:
+    hub, begun, go_on, calls = Hub("test-hub"), threading.Event(), threading.Event(), list[str]()
+
+    def work() -> None:
+        calls.append(threading.current_thread().name)
+        begun.set()
+        assert go_on.wait(30)
+        raise OSError("the disk is away")
+
+    tidying = Tidying(hub, work)
+    hub.call(tidying.ask)
+    assert begun.wait(30)
+    for _ in range(3):  # while the first is at it: they are one
+        hub.call(tidying.ask)
+    assert calls == ["test-hub-aside"]
+    go_on.set()
+    until(lambda: len(calls) == 2 and "the disk is away" in caplog.text, "it is done once more")
+    until(lambda: not any(thread.name == "test-hub-aside" for thread in threading.enumerate()), "the thread ends")
+    hub.call(tidying.ask)
+    until(lambda: len(calls) == 3, "it can be asked again")
+    hub.stop()

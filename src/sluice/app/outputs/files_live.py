@@ -20,6 +20,7 @@ from sluice.app.outputs.stage import MOST_PACKETS, Stage
 from sluice.app.outputs.standing import (
     Around,
     Standing,
+    Tidying,
     free_path,
     last_written,
     make_file_sink,
@@ -51,6 +52,7 @@ class Recorder(Standing):
         self._folder = Path(options.folder).expanduser() / safe_name(around.name)
         self._written = last_written()
         self._current: Path | None = None
+        self._tidying = Tidying(around.hub, self._prune)
         self.counts |= {"segments": 0, "bytes": 0, "deleted": 0, "lost": 0}
 
     def build(self) -> Stage:
@@ -95,10 +97,13 @@ class Recorder(Standing):
             if path.exists():
                 self.counts["bytes"] += path.stat().st_size
             self.around.tell("segment-finished", f"{self.around.name}: recorded {path.name}", file=str(path))
-            options = self._options
-            kept = options.keep_segments, options.keep_bytes
-            gone = prune(self._folder, f".{options.container}", *kept, self._current, self._written)
-            self.counts["deleted"] += len(gone)
+            self._tidying.ask()
+
+    def _prune(self) -> None:
+        options = self._options
+        kept = options.keep_segments, options.keep_bytes
+        gone = prune(self._folder, f".{options.container}", *kept, self._current, self._written)
+        self.counts["deleted"] += len(gone)
 
     def look(self) -> None:
         """Begin a new segment where somebody has deleted the one that is being written."""
@@ -166,6 +171,7 @@ class Clips(Standing):
         self._path: Path | None = None
         self._last = self._due = 0.0
         self._reasons: list[str] = []
+        self._tidying = Tidying(around.hub, self._prune)
         self.counts |= {"clips": 0, "triggers": 0, "deleted": 0}
 
     def tick(self) -> None:
@@ -243,6 +249,10 @@ class Clips(Standing):
         self.counts["clips"] += 1
         details: dict[str, Any] = {"file": str(self._path), "reasons": list(self._reasons)}
         self.around.tell("clip-finished", f"{self.around.name}: {self._path and self._path.name}", **details)
+        self._tidying.ask()
+
+    def _prune(self) -> None:
         options = self._options
         kept = options.keep_clips, options.keep_bytes
-        self.counts["deleted"] += len(prune(self._folder, f".{options.container}", *kept, None, self._written))
+        current = self._path if self.stage is not None else None  # the next one may have begun
+        self.counts["deleted"] += len(prune(self._folder, f".{options.container}", *kept, current, self._written))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import logging
 import re
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection
@@ -23,6 +25,7 @@ from sluice.app.outputs.stage import Stage
 
 _FIRST_RETRY, _LAST_RETRY = 1.0, 30.0  # seconds before an output that failed is tried again, doubled every time
 _FRAGMENT_MS = 1000  # what a killed process loses of an MP4 file
+_log = logging.getLogger(__name__)
 
 
 class Around(Protocol):
@@ -181,6 +184,36 @@ def free_path(path: Path) -> Path:
         number += 1
         candidate = path.with_name(f"{path.stem}-{number}{path.suffix}")
     return candidate
+
+
+class Tidying:
+    """Deletes an output's old files beside the hub's thread: their folder may be large, its disk slow or away."""
+
+    def __init__(self, hub: Hub, work: Callable[[], object]) -> None:
+        """Prepare it; `work` is called by one thread at a time, and what it raises is logged."""
+        self._hub, self._work = hub, work
+        self._changing = threading.Lock()
+        self._asked = 0  # since a thread is at it; 0 while none is
+
+    def ask(self) -> None:
+        """Have the work done soon, after this moment; for the hub's thread, which does not wait."""
+        with self._changing:
+            self._asked += 1
+            if self._asked > 1:  # the thread that is at it does it again
+                return
+        self._hub.aside(self._run)
+
+    def _run(self) -> None:
+        while True:
+            asked = self._asked
+            try:
+                self._work()
+            except Exception:
+                _log.exception("old files were not deleted")
+            with self._changing:
+                if self._asked == asked:
+                    self._asked = 0
+                    return
 
 
 def prune(
