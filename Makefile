@@ -9,7 +9,7 @@ REFERENCE := .venv-reference
 
 PEERS := .venv-peers
 
-.PHONY: demo test bench test-gpu test-reference setup check clean
+.PHONY: demo test fuzz bench test-gpu test-reference setup check clean
 
 demo: setup
 	@$(BIN)/sluice run examples/data/pedestrians.mp4 examples/data/pedestrians.mp4 --model people \
@@ -19,6 +19,12 @@ demo: setup
 JOBS ?= 2
 test: $(VENV)/.test-complete check
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+
+# Looks for input that ends it, TIME seconds for each target: make fuzz TIME=600 TARGETS="tracker engine". What is found is
+# kept in out/fuzz/findings; the next run goes on from out/fuzz/corpus.
+TIME ?= 60
+fuzz: $(VENV)/.test-complete
+	@$(BIN)/python tests/fuzz/guided.py --time $(TIME) $(TARGETS)
 
 # The same results as the packages that models come from: an environment of its own, about 7 GB and 5 minutes.
 test-reference: setup $(REFERENCE)/.complete

@@ -1,8 +1,9 @@
 """Random operations on batches' metadata, and what they left, printed: one line of JSON per seed.
 
     SLUICE_PROVIDER=portable python metadata_operations.py 0 1 2
+    SLUICE_PROVIDER=portable python metadata_operations.py -      bytes that choose, in hex, line by line from stdin
 
-The same seed does the same operations, so that two providers can be compared, each in a process of its own.
+The same seed or bytes do the same operations, so that two providers can be compared, each in a process of its own.
 """
 
 from __future__ import annotations
@@ -23,6 +24,23 @@ from sluice.contract.metadata import BatchMeta, FrameMeta, ObjectMeta
 
 LABELS = (None, "", "person", "naïve café", "a label of more than one hundred and twenty-seven bytes " * 4, "人" * 60)
 STEPS = 40
+
+
+class Chosen(random.Random):
+    """Chance that bytes decide, and zeros behind their end, so that a fuzzer can."""
+
+    def __init__(self, choices: bytes) -> None:
+        super().__init__()
+        self._choices, self._place = choices, 0
+
+    def getrandbits(self, count: int) -> int:
+        size = (count + 7) // 8
+        taken = self._choices[self._place : self._place + size]
+        self._place += size
+        return int.from_bytes(taken, "little") & ((1 << count) - 1)
+
+    def random(self) -> float:
+        return self.getrandbits(16) / 65536
 
 
 def numbers(chance: random.Random, *shape: int) -> np.ndarray:
@@ -110,9 +128,8 @@ def dump(batch: BatchMeta) -> list[Any]:
     return found
 
 
-def run(seed: int) -> list[Any]:
-    """Do the operations of a seed and return what they left, and what a copy of the buffer has of it."""
-    chance = random.Random(seed)
+def run(chance: random.Random) -> list[Any]:
+    """Do operations and return what they left, and what a copy of the buffer has of it."""
     buffer = Gst.Buffer.new_allocate(None, 16, None)
     batch = BatchMeta.attach(buffer, 4)
     fill_frames(batch, [(i, i, i, i, chance.randrange(1000), 640, 480, 0, 0) for i in range(chance.randrange(1, 5))])
@@ -126,5 +143,9 @@ def run(seed: int) -> list[Any]:
 
 if __name__ == "__main__":
     Gst.init(None)
-    for text in sys.argv[1:]:
-        print(json.dumps(run(int(text))))
+    if sys.argv[1:] == ["-"]:
+        for line in sys.stdin:
+            print(json.dumps(run(Chosen(bytes.fromhex(line)))), flush=True)
+    else:
+        for text in sys.argv[1:]:
+            print(json.dumps(run(random.Random(int(text)))))

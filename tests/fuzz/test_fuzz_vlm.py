@@ -10,10 +10,11 @@ hypothesis = pytest.importorskip("hypothesis")
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from readers import READERS, check
 
 from sluice.errors import ConfigurationError
 from sluice.vlm.answers import JsonCheck, LabelsCheck, cleaned
-from sluice.vlm.config import KEYS, read_settings
+from sluice.vlm.config import KEYS
 from sluice.vlm.failures import NoAnswer
 from sluice.vlm.prompts import PLACEHOLDERS, Prompt, Situation
 from sluice.vlm.selection import SECOND, Selection, StreamSelector
@@ -25,31 +26,11 @@ values = st.recursive(
 documents = st.dictionaries(st.sampled_from([*KEYS, "streams", "x"]), values, max_size=5)
 
 
-def check(path) -> None:
-    """Read a configuration, which must be usable, or be refused with its name."""
-    try:
-        found = read_settings({}, path)
-    except ConfigurationError as error:
-        if "vlm.yml" not in str(error):
-            raise AssertionError(f"the file is not named: {error}") from error
-    else:
-        found.of(0, "gate").prompt.fill(Situation(0, "gate"))
-
-
 @settings(max_examples=200, deadline=None)
 @given(documents, st.dictionaries(st.text(max_size=5), documents, max_size=2))
 def test_configurations(tmp_path_factory, document, streams) -> None:
-    path = tmp_path_factory.mktemp("fuzz") / "vlm.yml"
-    path.write_text(yaml.safe_dump({**document, **({"streams": streams} if streams else {})}), encoding="utf-8")
-    check(path)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.binary(max_size=200))
-def test_files_of_any_bytes(tmp_path_factory, data) -> None:
-    path = tmp_path_factory.mktemp("fuzz") / "vlm.yml"
-    path.write_bytes(data)
-    check(path)
+    text = yaml.safe_dump({**document, **({"streams": streams} if streams else {})})
+    check(READERS["vlm"], text.encode(), tmp_path_factory.mktemp("fuzz"))
 
 
 @settings(max_examples=300, deadline=None)

@@ -54,9 +54,10 @@ def test_own_files_with_any_batch_and_metadata(tmp_path):
         [output] = network.run(np.full((batch, 3, 8, 8), 0.5, np.float32))
         assert output.tolist() == [[[*BOX, 0.5, 1]]] * batch
     network.close()
-    (tmp_path / "metadata.yaml").write_text("names: [person\n")
-    with pytest.raises(ModelError, match=r"metadata\.yaml, which Ultralytics writes beside m\.xml, cannot be read"):
-        open_network(tmp_path / "m.xml")
+    for broken in ("names: [person\n", "imgsz: !!bool maybe\n", "date: 2026-02-31\n", "names: " + "[" * 3000):
+        (tmp_path / "metadata.yaml").write_text(broken)
+        with pytest.raises(ModelError, match=r"metadata\.yaml, which Ultralytics writes beside m\.xml, cannot be read"):
+            open_network(tmp_path / "m.xml")
 
 
 def test_results_outlive_the_next_run(tmp_path):

@@ -103,7 +103,7 @@ class Layout:
             for name, struct in table["structs"].items():
                 fields = {key: Field(*value) for key, value in struct["fields"].items()}
                 self.structs[name] = Struct(name, int(struct["size"]), fields, self.structs)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ContractError(
                 f"the layout table {origin} is not of the form of {BUILT_IN.name} "
                 f"(release, structs, enums, constants): {type(error).__name__}: {error}"
@@ -167,7 +167,7 @@ def read_layout(path: Path) -> Layout:
     """
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ContractError(f"the layout table {path} cannot be read: {error}") from error
     if not isinstance(table, dict):
         raise ContractError(f"the layout table {path} holds a {type(table).__name__}, not an object")

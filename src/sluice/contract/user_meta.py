@@ -172,7 +172,7 @@ def payload_json(user: UserMeta) -> Any:
         raise ContractError(f"the user meta of type {user.meta_type} carries {type(text).__name__}, not a JSON text")
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ContractError(f"the user meta of type {user.meta_type} carries no JSON: {error}") from error
 
 

@@ -190,7 +190,7 @@ def update_caps(source_id: int, stream_id: str, caps: Gst.Caps) -> Gst.Event:
 
 
 def parse_stream_event(event: Gst.Event) -> StreamEvent | None:
-    """Return what a stream event says; None for any other event."""
+    """Return what a stream event says; None for any other event, and for one without its number or segment."""
     kind = event_type(event)
     structure = structure_of(event) if kind in _STREAM_NAMES else None
     if structure is None:
@@ -198,20 +198,22 @@ def parse_stream_event(event: Gst.Event) -> StreamEvent | None:
     # PyGObject's wrappers of the values in a structure hold no reference, so what may outlive the event is copied.
     text_field, id_field = ("stream-id-str", "stream-id") if kind == UPDATE_CAPS else ("stream-id", "source-id")
     found, source_id = structure.get_uint(id_field)
-    if not found:
+    segment = structure.get_value("segment") if kind == STREAM_SEGMENT else None
+    if not found or (kind == STREAM_SEGMENT and not isinstance(segment, Gst.Segment)):
         return None
     _, width = structure.get_uint("width-val")
     _, height = structure.get_uint("height-val")
     has_rate, numerator, denominator = structure.get_fraction("frame-rate")
+    caps = structure.get_value("caps") if structure.has_field("caps") else None
     return StreamEvent(
         kind,
         source_id,
         stream_id=structure.get_string(text_field) if kind in (STREAM_START, UPDATE_CAPS) else None,
-        segment=structure.get_value("segment").copy() if kind == STREAM_SEGMENT else None,
+        segment=None if segment is None else segment.copy(),
         width=width if kind == UPDATE_CAPS else None,
         height=height if kind == UPDATE_CAPS else None,
         framerate=(numerator, denominator) if has_rate else None,
-        caps=structure.get_value("caps").copy() if structure.has_field("caps") else None,
+        caps=caps.copy() if isinstance(caps, Gst.Caps) else None,
     )
 
 

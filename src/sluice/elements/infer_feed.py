@@ -1,5 +1,6 @@
 """What a ``sluiceinfer`` does with a buffer's frames before its model: gives them whole, in parts, or their objects."""
 
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -203,7 +204,7 @@ class Feed:
             if self.secondary:
                 raise ConfigurationError("nv-roi-update: regions are parts of frames, and process-mode is secondary")
             name, boxes = regions_of_event(fields)
-            stream = self._stream_ids.get(name, int(name) if name.isdecimal() else None)
+            stream = self._stream_ids.get(name, int(name) if re.fullmatch(r"[0-9]{1,9}", name) else None)
             if stream is None:
                 raise ConfigurationError(f"nv-roi-update: there is no stream {name!r}; right is its number, such as 0")
         except ConfigurationError as error:

@@ -153,7 +153,7 @@ def read_members(text: str | None) -> dict[int, dict[str, Any]]:
     """
     try:
         members = {int(stream): dict(told) for stream, told in json.loads(text or "{}").items()}
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigurationError(
             f'stream-members is {text!r}; right is JSON by the number of the stream: {{"0": {{"name": "gate"}}}}'
         ) from error

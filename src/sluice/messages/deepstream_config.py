@@ -22,6 +22,7 @@ import yaml
 from gi.repository import GLib
 
 from sluice.errors import ConfigurationError
+from sluice.yaml_text import compose_yaml
 
 Triple = tuple[float, float, float]
 _ZERO: Triple = (0.0, 0.0, 0.0)
@@ -154,10 +155,9 @@ def _key_file_groups(path: Path, text: str) -> list[tuple[str, Mapping[str, str]
 
 def _yaml_groups(path: Path, text: str) -> list[tuple[str, Mapping[str, str]]]:
     try:
-        # The base loader leaves every value the text it is: a version 1.0 stays "1.0".
-        root = yaml.compose(text, Loader=yaml.BaseLoader)
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"config {str(path)!r} is no YAML: {' '.join(str(error).split())}") from error
+        root = compose_yaml(text)
+    except ValueError as error:
+        raise ConfigurationError(f"config {str(path)!r} is no YAML: {error}") from error
     except RecursionError:
         raise ConfigurationError(f"config {str(path)!r} is nested deeper than any configuration is") from None
     if root is None:

@@ -13,7 +13,7 @@ from sluice.models.nvinfer.document import read_document
 Box = tuple[float, float, float, float]
 Regions = dict[int, tuple[Box, ...]]
 
-_KEY = re.compile(r"^(?:roi-params-src-)?(\d+)$")
+_KEY = re.compile(r"^(?:roi-params-src-)?([0-9]{1,9})$")
 LARGEST = 100_000  # pixels, beyond any picture's side
 MOST_REGIONS = 1024  # of a stream that an event brings
 _FORM = "left;top;width;height, four numbers for each region"
@@ -52,8 +52,8 @@ def regions_of_event(fields: Mapping[str, Any]) -> tuple[str, tuple[Box, ...]]:
         ConfigurationError: naming the field that is missing or cannot be used.
     """
     missing = [name for name in ("stream_id", "roi-count") if fields.get(name) is None]
-    count = 0 if missing else int(fields["roi-count"])
-    if not 0 <= count <= MOST_REGIONS:
+    count = 0 if missing else fields["roi-count"]
+    if not isinstance(count, int) or not 0 <= count <= MOST_REGIONS:
         raise ConfigurationError(f"nv-roi-update: roi-count is {count}; right is 0 to {MOST_REGIONS}")
     names = [[f"{side}_{i}" for side in ("left", "top", "width", "height")] for i in range(count)]
     missing += [name for row in names for name in row if name not in fields]

@@ -10,7 +10,7 @@ from typing import Any
 from sluice.errors import ConfigurationError
 from sluice.recording.frames import FORMAT
 
-_KEY = re.compile(rb'\{"stream":(\d+),"frame":(-?\d+),')
+_KEY = re.compile(rb'\{"stream":(\d{1,20}),"frame":(-?\d{1,20}),')
 
 
 class Recording:
@@ -41,7 +41,7 @@ class Recording:
     def _check_head(self, line: bytes) -> None:
         try:
             found = json.loads(line)["format"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, LookupError, TypeError, RecursionError):
             found = None
         if found != FORMAT:
             said = f"its format is {found}" if found else "its first line tells no format"

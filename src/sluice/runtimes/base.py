@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from sluice.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -92,12 +96,35 @@ def metadata_texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
 
     JSON and YAML know no tuples, and JSON turns class numbers into texts: ``{"names": {"0": "person"}}`` becomes
     ``"{0: 'person'}"``.
+
+    Raises:
+        ModelError: a value is nested too deeply.
     """
-    return {str(key): str(_numbered(value)) for key, value in metadata.items()}
+    try:
+        return {str(key): str(_numbered(value)) for key, value in metadata.items()}
+    except RecursionError:
+        raise ModelError("the exporter's metadata are nested too deeply to be shown") from None
+
+
+def json_texts(text: str | bytes, origin: str) -> dict[str, str]:
+    """`metadata_texts` of what an exporter left as a JSON object; nothing where there is no text.
+
+    Raises:
+        ModelError: it is something else; `origin` says what it is.
+    """
+    if not text:
+        return {}
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:  # of UTF-8 too
+        raise ModelError(f"{origin} is no JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise ModelError(f"{origin} is {type(content).__name__}; right is a JSON object")
+    return metadata_texts(content)
 
 
 def _numbered(value: Any) -> Any:
     """A mapping whose keys are all digits with numbers for keys; anything else as it is."""
-    if isinstance(value, Mapping) and value and all(str(key).isdigit() for key in value):
+    if isinstance(value, Mapping) and value and all(re.fullmatch(r"[0-9]{1,9}", str(key)) for key in value):
         return {int(key): item for key, item in value.items()}
     return value

@@ -15,6 +15,7 @@ from sluice.errors import ModelError
 from sluice.runtimes.base import metadata_texts
 
 LENGTH_BYTES = 4
+_DLA_CORES = ("0", "1")  # as Ultralytics writes them, a number or a text
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def read_engine(path: Path) -> EngineFile:
     """Read an engine file.
 
     Raises:
-        ModelError: the file is empty, or holds a header and no engine.
+        ModelError: the file is empty, holds a header and no engine, or its header names no core of an accelerator.
     """
     content = path.read_bytes()
     header, engine = _split(content)
@@ -45,6 +46,8 @@ def read_engine(path: Path) -> EngineFile:
             f"{path} holds {'a header and no engine' if header else 'nothing'}; right is a TensorRT engine"
         )
     core = header.get("dla")
+    if core is not None and str(core) not in _DLA_CORES:
+        raise ModelError(f"{path}: the header's dla is {core!r:.80}; right is the number of a core, 0 or 1")
     return EngineFile(metadata_texts(header), None if core is None else int(core), engine)
 
 
@@ -55,7 +58,7 @@ def _split(content: bytes) -> tuple[dict[str, Any], bytes]:
     if length > 0 and end <= len(content):
         try:
             header = json.loads(content[LENGTH_BYTES:end])
-        except ValueError:  # not JSON, or not text at all
+        except (ValueError, RecursionError):  # not JSON, or not text at all
             return {}, content
         if isinstance(header, dict):
             return header, content[end:]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sluice.errors import ConfigurationError, ModelError
 from sluice.runtimes.base import NetworkInfo, TensorInfo, metadata_texts
 from sluice.runtimes.unwinding import import_compiled
+from sluice.yaml_text import load_yaml
 
 openvino: Any = import_compiled("openvino")
 
@@ -108,13 +109,11 @@ def _metadata(model: Any, path: Path) -> dict[str, str]:
         texts.update(model.get_rt_info("framework").value)
     beside = path.parent / "metadata.yaml"
     if path.suffix.lower() == ".xml" and beside.is_file():
-        import yaml
-
         try:
-            content = yaml.safe_load(beside.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            content = load_yaml(beside.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
             raise ModelError(
-                f"{beside}, which Ultralytics writes beside {path.name}, cannot be read: {' '.join(str(error).split())}"
+                f"{beside}, which Ultralytics writes beside {path.name}, cannot be read: {error}"
             ) from error
         texts.update(metadata_texts(content) if isinstance(content, dict) else {})
     return texts

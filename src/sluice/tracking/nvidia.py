@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice.errors import ConfigurationError
+from sluice.yaml_text import load_yaml
 
 _GROUPS = (
     "BaseConfig",
@@ -140,18 +141,15 @@ def read_config(path: str) -> LowLevelConfig:
 
 def _load(path: str) -> Mapping[str, Any]:
     """Return the file's groups; OpenCV's YAML has a first line that YAML has not."""
-    import yaml
-
     if Path(path).exists() and not Path(path).is_file():
         raise ConfigurationError(f"ll-config-file {path} cannot be read: it is a folder, device or pipe, not a file")
     try:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
         lines = [line for line in text.splitlines() if not line.startswith("%YAML")]
-        groups = yaml.safe_load("\n".join(lines))
+        groups = load_yaml("\n".join(lines))
     except OSError as error:
         raise ConfigurationError(f"ll-config-file {path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError) as error:
-        # ValueError: a number or a date that Python cannot hold, such as one of 5,000 digits.
+    except ValueError as error:
         raise ConfigurationError(f"ll-config-file {path} is not YAML: {error}") from error
     except RecursionError:
         raise ConfigurationError(f"ll-config-file {path} is nested deeper than any configuration is") from None

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sluice.errors import ConfigurationError
 from sluice.vlm.answers import Check, make_check, read_schema
 from sluice.vlm.prompts import DEFAULT_PROMPT, Prompt
 from sluice.vlm.selection import Selection, parse_triggers
+from sluice.yaml_text import load_yaml
 
 _MOST_BYTES = 1 << 20
 
@@ -90,11 +89,11 @@ def _document(path: Path) -> dict[str, Any]:
         data = path.read_bytes()
         if len(data) > _MOST_BYTES:
             raise ConfigurationError(f"{path} has {len(data)} bytes; a configuration has at most {_MOST_BYTES}")
-        found = yaml.safe_load(data)
+        found = load_yaml(data)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"the configuration {str(path)!r} cannot be read: {error}") from error
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ConfigurationError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+    except (RecursionError, ValueError) as error:
+        raise ConfigurationError(f"{path} is no YAML: {error}") from error
     if not isinstance(found or {}, dict):
         raise ConfigurationError(f"{path} holds a {type(found).__name__}; right are keys such as prompt and every")
     return found or {}

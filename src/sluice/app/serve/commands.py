@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from sluice.errors import ConfigurationError, SluiceError
+from sluice.yaml_text import load_yaml
 
 UNKNOWN = 3
 """The exit status where the outcome is not known yet."""
@@ -171,8 +171,8 @@ def _policy(options: list[str]) -> dict[str, Any]:
         if not equals:
             raise typer.BadParameter(f"{option!r} is not KEY=VALUE", param_hint="--policy")
         try:
-            policy[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError:
+            policy[key.strip()] = load_yaml(value)
+        except (ValueError, RecursionError):
             raise typer.BadParameter(f"the value of {option!r} cannot be read", param_hint="--policy") from None
     return policy
 

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from sluice.errors import ConfigurationError
+from sluice.yaml_text import Loader
 
 Location = tuple[str | int, ...]
 """Keys and list indexes from the top of the file down to a value."""
@@ -74,7 +75,7 @@ def read_yaml(path: Path, largest: int = LARGEST_FILE, most_values: int = MOST_V
 def parse_yaml(text: str, path: Path, most_values: int = MOST_VALUES) -> Marked:
     """Parse YAML text; the path is for messages. Raises as `read_yaml`."""
     try:
-        loader = yaml.SafeLoader(text)
+        loader = Loader(text)
         root = loader.get_single_node()
         marked = Marked(path, None)
         marked.data = _Reading(loader, marked, most_values).value(root, ()) if root is not None else {}
@@ -83,6 +84,8 @@ def parse_yaml(text: str, path: Path, most_values: int = MOST_VALUES) -> Marked:
         raise ConfigurationError(f"{path}, line {line}: no YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         raise ConfigurationError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
+    except (ValueError, OverflowError) as error:  # an escape that is no character, such as "\\UFFFFFFFF"
+        raise ConfigurationError(f"{path}: no YAML: an escape or a number in it cannot be read: {error}") from error
     except RecursionError:
         raise ConfigurationError(f"{path}: lists and mappings are nested without end or too deeply") from None
     return marked
@@ -91,7 +94,7 @@ def parse_yaml(text: str, path: Path, most_values: int = MOST_VALUES) -> Marked:
 class _Reading:
     """One pass over the nodes of a file."""
 
-    def __init__(self, loader: yaml.SafeLoader, marked: Marked, most_values: int) -> None:
+    def __init__(self, loader: Loader, marked: Marked, most_values: int) -> None:
         self._loader = loader
         self._marked = marked
         self._most = most_values
@@ -109,8 +112,8 @@ class _Reading:
             return [self.value(item, (*at, index)) for index, item in enumerate(node.value)]
         try:
             return self._loader.construct_object(node)
-        except ValueError as error:  # such as the date 2026-02-31
-            self._marked.faults.append((at, f"cannot be read: {error}; put it in quotes if it is a text"))
+        except yaml.constructor.ConstructorError as error:  # such as the date 2026-02-31
+            self._marked.faults.append((at, f"cannot be read: {error.problem}; put it in quotes if it is a text"))
             return None
 
     def _mapping(self, node: yaml.MappingNode, at: Location) -> dict[str | int, Any]:

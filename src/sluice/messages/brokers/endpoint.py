@@ -146,14 +146,16 @@ def from_url(url: str, topic: str = "", config: str = "") -> Endpoint:
     given = _read_config(config, protocol)
     try:
         parts = urlsplit(url)
+        login, _, hosts = parts.netloc.rpartition("@")
+        bare = urlunsplit(parts._replace(netloc=hosts))
+        urlsplit(bare)  # a bracket may be the user's, its other half the host's
     except ValueError as error:
         raise ConfigurationError(f"{hide_secrets(url)!r} is no URL: {error}") from None
-    login, _, hosts = parts.netloc.rpartition("@")
     user, _, password = login.partition(":")
     given |= {name: unquote(text) for name, text in (("username", user), ("password", password)) if text}
     if protocol == "http":
         given["enable-tls"] = "1" if scheme == "https" else "0"
-        return _finish(protocol, (), "", {**given, "url": urlunsplit(parts._replace(netloc=hosts))})
+        return _finish(protocol, (), "", {**given, "url": bare})
     given |= _checked(dict(parse_qsl(parts.query, keep_blank_values=True)), protocol, "the URL")
     if scheme != protocol:
         given["enable-tls"] = "1"
@@ -233,7 +235,7 @@ def _hosts(text: str, protocol: str, tls: bool) -> tuple[str, ...]:
     default = {"mqtt": 8883, "amqp": 5671}.get(protocol, PROTOCOLS[protocol].port) if tls else PROTOCOLS[protocol].port
     hosts = []
     for entry in text.split(","):
-        match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^:\s]+)(?::(\d{1,5}))?", entry)
+        match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^:\s\[\]\0]+)(?::(\d{1,5}))?", entry)
         if match is None or not 0 < int(match[2] or default) < 65536:
             raise ConfigurationError(f"{entry!r} is no host and port of {protocol}; write host:port")
         hosts.append(f"{match[1]}:{match[2] or default}")

@@ -105,7 +105,7 @@ class KafkaTransport:
             self._producer.produce(
                 self._endpoint.topic,
                 message.payload,
-                key=self._key(message.payload),
+                key=partition_key(message.payload, self._endpoint.options["partition-key"]),
                 headers={"message-id": message.id},
                 on_delivery=lambda error, _message: answers.__setitem__(place, error),
             )
@@ -123,20 +123,6 @@ class KafkaTransport:
                 break
             answers.append(None if error is None else f"the broker refuses a message: {error.str()}")
         return answers
-
-    def _key(self, payload: bytes) -> bytes | None:
-        """Return the key that keeps a stream's messages in one partition, and so in order."""
-        try:
-            value = json.loads(payload)
-        except ValueError:
-            return None
-        for path in (self._endpoint.options["partition-key"], *_KEYS):
-            found = value
-            for name in path.split("."):
-                found = found.get(name) if isinstance(found, dict) else None
-            if isinstance(found, str | int) and not isinstance(found, bool):
-                return str(found).encode()
-        return None
 
     def idle(self) -> None:
         """Let librdkafka call back; it keeps, and restores, its connections by itself."""
@@ -162,3 +148,23 @@ def _quiet() -> Any:
     logger.addHandler(logging.NullHandler())
     logger.propagate = False
     return logger
+
+
+def partition_key(payload: bytes, given: str) -> bytes | None:
+    """Return the key that keeps a stream's messages in one partition, and so in order; None where there is none.
+
+    Args:
+        payload: the message.
+        given: the member of a JSON object that it is, as names between dots, before those that are known.
+    """
+    try:
+        value = json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+    for path in (given, *_KEYS):
+        found = value
+        for name in path.split("."):
+            found = found.get(name) if isinstance(found, dict) else None
+        if isinstance(found, str | int) and not isinstance(found, bool):
+            return str(found).encode("utf-8", "replace")  # half a surrogate pair is no character
+    return None

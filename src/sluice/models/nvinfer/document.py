@@ -18,6 +18,7 @@ import yaml
 from gi.repository import GLib
 
 from sluice.errors import ConfigurationError
+from sluice.yaml_text import compose_yaml
 
 Form = Literal["key-file", "yaml"]
 GROUP_LINE = re.compile(r"^\[(?P<name>[^\]]*)\][ \t]*$")
@@ -123,10 +124,10 @@ def _yaml(path: Path, text: str) -> Document:
     # OpenCV writes a line %YAML:1.0, which YAML's own grammar does not know; yaml-cpp skips it.
     text = re.sub(r"^%YAML:.*", "", text, count=1, flags=re.MULTILINE)
     try:
-        # The base loader leaves every value the text it is, as yaml-cpp hands it to nvinfer.
-        root = yaml.compose(text, Loader=yaml.BaseLoader)
-    except yaml.YAMLError as error:
-        raise SyntaxFault(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+        # Every value is left the text it is, as yaml-cpp hands it to nvinfer.
+        root = compose_yaml(text)
+    except ValueError as error:
+        raise SyntaxFault(f"{path} is no YAML: {error}") from error
     except RecursionError:
         raise SyntaxFault(f"{path} is no configuration file: its lists and mappings are nested too deeply") from None
     if root is None:
