@@ -247,8 +247,14 @@ def check_boxes(raw: Raw) -> Raw:
     """What was read, unless one of its boxes is none.
 
     Raises:
-        ModelError: a box has a coordinate that is no finite number, or a class that no network has.
+        ModelError: a box has a coordinate that is no finite number, or a class that no network has; or there are not as
+            many scores and classes as boxes.
     """
+    shapes = [list(array.shape) for array in (raw.xyxy, raw.scores, raw.class_ids)]
+    if shapes != [[len(raw.scores), 4], [len(raw.scores)], [len(raw.scores)]]:
+        raise ModelError(
+            f"the outputs give boxes {shapes[0]}, scores {shapes[1]}, classes {shapes[2]}; right are [N, 4], [N] and [N]"
+        )
     finite = np.isfinite(raw.xyxy).all(axis=1)
     if not finite.all():
         row = int(finite.argmin())
