@@ -49,7 +49,7 @@ def test_a_target_takes_what_it_begins_with(name: str) -> None:
 
 
 @needs_atheris
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_a_short_run_of_every_target_finds_nothing(tmp_path: Path) -> None:
     done = guided("--runs", str(RUNS), "--out", str(tmp_path))
     assert done.returncode == 0, "\n".join([done.stdout, done.stderr[-2000:], *map(_end, tmp_path.glob("*.log"))])

@@ -253,7 +253,7 @@ def check_boxes(raw: Raw) -> Raw:
     shapes = [list(array.shape) for array in (raw.xyxy, raw.scores, raw.class_ids)]
     if shapes != [[len(raw.scores), 4], [len(raw.scores)], [len(raw.scores)]]:
         raise ModelError(
-            f"the outputs give boxes {shapes[0]}, scores {shapes[1]}, classes {shapes[2]}; right are [N, 4], [N] and [N]"
+            f"the outputs give boxes {shapes[0]}, scores {shapes[1]}, classes {shapes[2]}; right are [N, 4], [N], [N]"
         )
     finite = np.isfinite(raw.xyxy).all(axis=1)
     if not finite.all():
