@@ -58,7 +58,7 @@ def fuzz(name: str, target: targets.Target, out: Path, *options: str) -> int:
     # A fork, since libFuzzer ends its process, and what was loaded serves all targets.
     child = os.fork()
     if child == 0:
-        with (out / f"{name}.log").open("wb") as log:
+        with (out / f"{name}.log").open("ab") as log:
             os.dup2(log.fileno(), sys.stdout.fileno())
             os.dup2(log.fileno(), sys.stderr.fileno())
         atheris.Setup([name, *limits, *options, str(corpus)], target.run)
