@@ -144,7 +144,8 @@ def read_configuration(path: str | Path, *, table: bool = True) -> Configuration
 def _key_file_groups(path: Path, text: str) -> list[tuple[str, Mapping[str, str]]]:
     file = GLib.KeyFile()
     try:
-        file.load_from_data(text, len(text.encode()), GLib.KeyFileFlags.NONE)
+        # As bytes: of a text PyGObject copies what stands before a NUL, and GLib would read on behind the copy.
+        file.load_from_bytes(GLib.Bytes.new(text.encode()), GLib.KeyFileFlags.NONE)
         return [
             (group, {key: file.get_string(group, key).strip() for key in file.get_keys(group)[0]})
             for group in file.get_groups()[0]

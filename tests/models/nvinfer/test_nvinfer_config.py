@@ -11,6 +11,7 @@ from gi.repository import GLib
 
 from sluice.errors import ConfigurationError
 from sluice.models.nvinfer.config import read_config
+from sluice.models.nvinfer.document import read_document
 from sluice.models.nvinfer.functions import BOX_FUNCTIONS
 from sluice.models.nvinfer.keys import ClassAttributes, ClusterMode, Fate, NetworkType, Properties, keys_of
 from sluice.models.nvinfer.reading import CLASSIFIER_FUNCTIONS, SEGMENTATION_FUNCTIONS
@@ -266,6 +267,14 @@ def test_what_never_ends_is_not_read(tmp_path):
     for name in ("pipe.txt", "zero.txt"):
         with pytest.raises(ConfigurationError, match=rf"{name}': it is a pipe or a device"):
             read_config(tmp_path / name)
+
+
+def test_a_nul_byte_ends_its_own_value_only(tmp_path):
+    """PyGObject's copy of the text would end there, and GLib read on in memory that is another's."""
+    path = tmp_path / "config.txt"
+    path.write_text(f"[property]\nbatch-size=4\0{'x' * 5000}\n[class-attrs-all]\ntopk=7\n")
+    groups = read_document(path).groups
+    assert (groups["property"]["batch-size"].text, groups["class-attrs-all"]["topk"].text) == ("4", "7")
 
 
 def test_yaml_without_a_bottom_is_refused(tmp_path):

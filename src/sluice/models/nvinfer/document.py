@@ -89,7 +89,8 @@ def _key_file(path: Path, text: str) -> Document:
         )
     file = GLib.KeyFile()
     try:
-        file.load_from_data(text, len(text.encode()), GLib.KeyFileFlags.NONE)
+        # As bytes: of a text PyGObject copies what stands before a NUL, and GLib would read on behind the copy.
+        file.load_from_bytes(GLib.Bytes.new(text.encode()), GLib.KeyFileFlags.NONE)
     except GLib.Error as error:
         raise SyntaxFault(f"{path} is no key file: {error.message}") from error
     lines = _lines(text)
