@@ -50,7 +50,7 @@ def fuzz(name: str, target: targets.Target, out: Path, *options: str) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     for content in targets.inputs(name, target):
         (corpus / hashlib.sha1(content).hexdigest()).write_bytes(content)  # as libFuzzer names them
-    limits = [f"-timeout={LONGEST}", f"-rss_limit_mb={MEGABYTES}", f"-artifact_prefix={findings}/{name}-"]
+    limits = [f"-rss_limit_mb={MEGABYTES}", f"-artifact_prefix={findings}/{name}-"]
     if target.words:
         words = out / f"{name}.words"
         words.write_text("".join(f'"{_escaped(word)}"\n' for word in target.words))
@@ -83,7 +83,10 @@ def main(known: dict[str, targets.Target]) -> int:
     unknown = sorted(set(given.targets) - set(known))
     if unknown:
         parser.error(f"there is no target {unknown[0]!r}; there are {', '.join(sorted(known))}")
-    options = [f"-max_total_time={given.time}"] if given.runs is None else [f"-runs={given.runs}", "-seed=1"]
+    if given.runs is None:
+        options = [f"-max_total_time={given.time}", f"-timeout={LONGEST}"]
+    else:
+        options = [f"-runs={given.runs}", "-seed=1"]  # and libFuzzer's own twenty minutes for an input
     found = 0
     for name in given.targets or sorted(known):
         status = fuzz(name, known[name], given.out, *options)

@@ -23,11 +23,11 @@ WORDS = (
     b"=",
     b";",
 )
-FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-"))
+FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
 
 
 def _target(reader: Reader) -> Target:
-    return Target(lambda content: check(reader, content, FOLDER), (reader.good.encode(),), WORDS)
+    return Target(lambda content: check(reader, content, Path(FOLDER.name)), (reader.good.encode(),), WORDS)
 
 
 TARGETS = {name: _target(reader) for name, reader in READERS.items()}

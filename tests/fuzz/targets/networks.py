@@ -10,7 +10,8 @@ from onnx import TensorProto, helper
 from sluice.runtimes.quantized import with_unsigned_activations
 from targets import Target
 
-PATH = Path(tempfile.mkdtemp(prefix="fuzz-")) / "network.onnx"
+FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
+PATH = Path(FOLDER.name) / "network.onnx"
 
 
 def read(content: bytes) -> None:
