@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -104,23 +103,6 @@ def metadata_texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
         return {str(key): str(_numbered(value)) for key, value in metadata.items()}
     except RecursionError:
         raise ModelError("the exporter's metadata are nested too deeply to be shown") from None
-
-
-def json_texts(text: str | bytes, origin: str) -> dict[str, str]:
-    """`metadata_texts` of what an exporter left as a JSON object; nothing where there is no text.
-
-    Raises:
-        ModelError: it is something else; `origin` says what it is.
-    """
-    if not text:
-        return {}
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:  # of UTF-8 too
-        raise ModelError(f"{origin} is no JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise ModelError(f"{origin} is {type(content).__name__}; right is a JSON object")
-    return metadata_texts(content)
 
 
 def _numbered(value: Any) -> Any:

@@ -361,7 +361,7 @@ def _imgsz(metadata: Mapping[str, str]) -> tuple[int, int] | None:
 def _batch(metadata: Mapping[str, str]) -> int | None:
     """Frames at once from Ultralytics' ``batch``, where the archive was traced for that number."""
     text = metadata.get("batch", "")
-    return int(text) if text.isdigit() and not _dynamic(metadata) else None
+    return int(text) if text.isdecimal() and not _dynamic(metadata) else None
 
 
 def _last_line(error: Exception) -> str:

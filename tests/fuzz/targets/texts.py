@@ -14,7 +14,6 @@ from sluice.messages.brokers.endpoint import Endpoint, from_properties, from_url
 from sluice.messages.brokers.kafka import partition_key
 from sluice.messages.brokers.options import PROTOCOLS
 from sluice.models.regions import read_regions, regions_of_event
-from sluice.runtimes.base import json_texts
 from targets import Target
 
 KINDS = {
@@ -87,9 +86,6 @@ TARGETS = {
     ),
     "regions-property": _target(_regions, "0=0;0;10;10;5;5;2;2,roi-params-src-1=1;1;8;8"),
     "stream-members": _target(read_members, '{"0": {"name": "gate"}, "1": {"name": "yard", "floor": 2}}'),
-    "exporter-json": _target(
-        lambda text: json_texts(text, "config.txt"), '{"names": {"0": "person"}, "imgsz": [64, 64]}'
-    ),
     "kafka-key": _target(
         lambda text: partition_key(text.encode(), "object.id"),
         '{"sensorId": "gate", "object": {"id": 5}}',
