@@ -70,12 +70,13 @@ def forms(clip: str, h265: str | None, folder: Path) -> list[Form]:
     listed = [
         Form("tests-masks", 150, ("-m", "pytest", "-q", "-rs", *tests)),
         # All sizes at once: the pipelines below find them in the cache.
-        Form("network-compiled", 300, ("network_alone.py", network, "8", "16", "32", "--compile")),
-        gpu("compiled-8", 120, "--forms", "decode", "model", "all", *compiled, streams=8),
-        gpu("compiled-32", 180, "--forms", "decode", "model", "all", *compiled, streams=32),
+        Form("network-compiled", 300, ("network_alone.py", network, "4", "8", "16", "32", "--compile")),
+        gpu("compiled-8", 180, "--forms", "decode", "model", "all", *compiled, streams=8),
+        gpu("compiled-32", 240, "--forms", "decode", "model", "all", *compiled, streams=32),
+        gpu("compiled-8-in-2", 150, "--forms", "all", *compiled, "--processes", "2", streams=8),
         gpu("segmentation-8", 90, "--forms", "network", "model", *seg, streams=8),
         gpu("graph-32", 60, "--forms", "model", streams=32, frames=1500),
-        gpu("compiled-32-in-2", 150, "--forms", "model", "all", *compiled, "--processes", "2", streams=32),
+        gpu("compiled-32-in-2", 180, "--forms", "model", "all", *compiled, "--processes", "2", streams=32),
         gpu("rtdetr-8", 90, "--forms", "network", "model", *detr, streams=8, frames=1000),
         gpu("one-stream", 90, "--forms", "decode", "model", "all", streams=1),
         gpu("article-8", 90, "--forms", "article", "article-compiled", streams=8),
@@ -102,7 +103,7 @@ def forms(clip: str, h265: str | None, folder: Path) -> list[Form]:
     if h265 is not None:
         place = next(i for i, form in enumerate(listed) if form.name == "rtdetr-8")
         more = "--forms", "decode", "model", "all", *compiled
-        listed.insert(place, gpu("h265-32", 150, *more, streams=32, frames=1500, shown=h265))
+        listed.insert(place, gpu("h265-32", 180, *more, streams=32, frames=1500, shown=h265))
     return listed
 
 
