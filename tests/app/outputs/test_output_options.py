@@ -36,6 +36,7 @@ HERE = Path()
         (ClipOptions, {"folder": HERE, "classes": "person"}, "not one text"),
         (HlsOptions, {"folder": HERE, "playlist_length": 5, "keep_segments": 3}, "keep_segments is 3"),
         (RtspOptions, {"user": "me"}, "user and password"),
+        (RtspOptions, {"port": 65_536}, "port is 65536"),
         (PictureOptions, {"quality": 101}, "quality is 101"),
         (WebRtcOptions, {"stun": "http://x"}, "stun is 'http://x'"),
         (OutputOptions, {"tiled_size": (1281, 720)}, "tiled_size"),

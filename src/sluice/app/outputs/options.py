@@ -12,6 +12,7 @@ from sluice.errors import ConfigurationError
 Container = Literal["mp4", "mkv"]
 OUTPUTS = ("record", "clips", "hls", "rtsp")
 """The outputs that can be switched on and off per stream while it runs; viewers come and go by themselves."""
+MOST_PORT = 65_535
 
 
 def _check(options: object, name: str, least: float, *, none: bool = False) -> None:
@@ -150,6 +151,8 @@ class RtspOptions:
     def __post_init__(self) -> None:
         """Check the values; raises ConfigurationError by name."""
         _check(self, "port", 0)
+        if self.port > MOST_PORT:
+            raise ConfigurationError(f"RtspOptions: port is {self.port}; it is a number from 0 to {MOST_PORT}")
         _check(self, "clients", 1)
         if (self.user is None) != (self.password is None):
             raise ConfigurationError("RtspOptions: user and password go together; give both or neither")
