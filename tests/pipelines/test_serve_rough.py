@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import os
 import random
@@ -83,6 +84,35 @@ def test_eight_callers_at_once_leave_what_they_asked_for(config: Path) -> None:
     assert "Traceback" not in service.output
     kept = json.loads(config.with_name("state.json").read_text())
     assert {entry["name"] for entry in kept["added"]} | {"ball"} == set(streams)
+
+
+def test_a_broker_that_is_away_and_comes_back_is_told_in_the_log_and_as_events(config: Path) -> None:
+    class Hook(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Hook, bind_and_activate=False)
+    server.server_bind()  # nothing answers until it listens too
+    address = f"127.0.0.1:{server.server_address[1]}"
+    config.write_text(CONFIG + f"messages: http://me:${{ENV:HOOK}}@{address}/hook?spool=none\n")
+    service = ServeProcess(config, {**os.environ, "HOOK": "s3cr3t/pass"}, verbose=False)
+    try:
+        until(lambda: f"WARNING sluice.serve: sluicemsgbroker: http://{address}/hook" in service.output)
+        server.server_activate()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        until(lambda: "it takes messages again" in service.output)
+        events = [event for event in service.get("/api/events")["events"] if event["kind"].startswith("element-")]
+        assert [event["kind"] for event in events] == ["element-warning", "element-info"]
+    finally:
+        assert service.stop() == 0
+        server.shutdown()
+        server.server_close()
+    assert "s3cr3t" not in service.output + json.dumps(events)
 
 
 def test_killed_and_started_again_it_has_the_same_streams(config: Path) -> None:

@@ -129,7 +129,11 @@ def reason_in(debug: str) -> str:
 
 
 def describe(message: Gst.Message) -> tuple[str, str]:
-    """Return the text and the debug text of an error or warning message."""
-    parse = message.parse_error if message.type == Gst.MessageType.ERROR else message.parse_warning
+    """Return the text and the debug text of an error, warning or info message."""
+    parse = {
+        Gst.MessageType.ERROR: message.parse_error,
+        Gst.MessageType.WARNING: message.parse_warning,
+        Gst.MessageType.INFO: message.parse_info,
+    }[message.type]
     error, debug = parse()
     return error.message, debug or ""

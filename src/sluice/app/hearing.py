@@ -15,6 +15,7 @@ from sluice.app.exceptions import as_exception
 from sluice.app.gst import describe
 from sluice.app.model_control import ModelControl
 from sluice.app.places import is_of_closed_source
+from sluice.app.remarks import Remarks
 from sluice.app.roster import Roster
 from sluice.app.streams.events import EventLog
 from sluice.app.streams.stream import Stream
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 HEARD = (
     Gst.MessageType.ERROR
     | Gst.MessageType.WARNING
+    | Gst.MessageType.INFO
     | Gst.MessageType.LATENCY
     | Gst.MessageType.ELEMENT
     | Gst.MessageType.APPLICATION
@@ -71,6 +73,7 @@ class Hearing:
         self._summary = summary
         self._model = model
         self._events = events
+        self._remarks = Remarks(events)
         self._latency_changed = False
 
     def hear(self, message: Gst.Message) -> bool:
@@ -79,6 +82,8 @@ class Hearing:
             self._handle_error(message)
         elif message.type == Gst.MessageType.WARNING:
             self._handle_warning(message)
+        elif message.type == Gst.MessageType.INFO:
+            self._handle_info(message)
         elif message.type == Gst.MessageType.LATENCY:
             self._latency_changed = True
         elif message.has_name("model-updated"):
@@ -97,7 +102,7 @@ class Hearing:
         return False
 
     def heard_all(self) -> None:
-        """Do once what many of the messages heard ask for.
+        """Do once what many of the messages heard ask for, and note what some have said too much of.
 
         Every element of a stream that is added posts that its latency changed, and to look at the latency is to ask
         every end of the graph, each of which asks every source.
@@ -105,6 +110,7 @@ class Hearing:
         if self._latency_changed:
             self._latency_changed = False
             self._graph.pipeline.recalculate_latency()
+        self._remarks.look()
 
     def _handle_error(self, message: Gst.Message) -> None:
         place = self._graph.place_of(message, self._roster.all())
@@ -134,12 +140,19 @@ class Hearing:
         text = redact(describe(message)[0])
         kind, stream = self._graph.place_of(message, self._roster.all()) or ("", None)
         if stream is None:
-            closed = not kind and is_of_closed_source(message, self._graph.pipeline)
-            if len(self._summary.warnings) < MOST_TEXTS and not closed:
-                self._summary.warnings.append(text)
+            if kind or not is_of_closed_source(message, self._graph.pipeline):
+                if len(self._summary.warnings) < MOST_TEXTS:
+                    self._summary.warnings.append(text)
+                self._remarks.note(message, None)
             return
-        self._tending.warned(stream, message)
+        if not self._tending.warned(stream, message):
+            self._remarks.note(message, stream.name)
         if len(stream.summary.warnings) < MOST_TEXTS:
             stream.summary.warnings.append(text)
         if kind == "source" and message.parse_warning()[0].domain == _STREAM_ERROR:
             stream.summary.damaged = True
+
+    def _handle_info(self, message: Gst.Message) -> None:
+        kind, stream = self._graph.place_of(message, self._roster.all()) or ("", None)
+        if kind or not is_of_closed_source(message, self._graph.pipeline):
+            self._remarks.note(message, None if stream is None else stream.name)

@@ -54,10 +54,36 @@ def post_error(
 Code: TypeAlias = Gst.CoreError | Gst.LibraryError | Gst.ResourceError | Gst.StreamError
 
 
-def post_warning(element: Gst.Element, text: str, trace: str = "", code: Code = Gst.StreamError.FAILED) -> None:
-    """Post an element warning, with a traceback or none; its domain is that of the code."""
+TOLD_AS = "told-as"
+"""Field of a warning's details: the name of the element message that tells the same to programs."""
+
+
+def post_warning(
+    element: Gst.Element, text: str, trace: str = "", code: Code = Gst.StreamError.FAILED, told_as: str = ""
+) -> None:
+    """Post an element warning, with a traceback or none; its domain is that of the code.
+
+    Args:
+        element: the source of the message.
+        text: what is wrong.
+        trace: for the debug text.
+        code: of the warning.
+        told_as: name of an element message that the element posts of the same, if it does.
+    """
     warning = GLib.Error.new_literal(type(code).quark(), printable(text), int(code))
-    element.post_message(Gst.Message.new_warning(element, warning, printable(trace)))
+    if told_as:
+        details = Gst.Structure.new_empty("sluice-warning")
+        details.set_value(TOLD_AS, told_as)
+        message = Gst.Message.new_warning_with_details(element, warning, printable(trace), details)
+    else:
+        message = Gst.Message.new_warning(element, warning, printable(trace))
+    element.post_message(message)
+
+
+def post_info(element: Gst.Element, text: str, code: Code) -> None:
+    """Post what is good to know and no fault; its domain is that of the code."""
+    info = GLib.Error.new_literal(type(code).quark(), printable(text), int(code))
+    element.post_message(Gst.Message.new_info(element, info, ""))
 
 
 def printable(text: str) -> str:

@@ -72,7 +72,8 @@ class PromptedElement(SwappingElement):
 
     def _tell_prompt(self, status: int, value: str | None, reason: str = "", trace: str = "") -> None:
         if status:
-            self.warn(f"the prompt {value!r} was not taken, the model goes on as before: {reason}", trace)
+            text = f"the prompt {value!r} was not taken, the model goes on as before: {reason}"
+            self.warn(text, trace, told_as="prompt-updated")
         structure = Gst.Structure.new_empty("prompt-updated")
         fields: dict[str, Any] = {"status": status, "prompt": value or "", "reason": reason}
         for name, field in fields.items():

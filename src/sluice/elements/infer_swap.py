@@ -125,7 +125,7 @@ class SwappingElement(DirectElement):
     def _refuse(self, status: int, path: str, reason: str, trace: str = "") -> None:
         """Report that a model did not take the place of the one that runs."""
         running = self._values["model"] or self._values["config-file-path"]
-        self.warn(f"{path} did not replace the model: {reason}; {running} goes on", trace)
+        self.warn(f"{path} did not replace the model: {reason}; {running} goes on", trace, told_as="model-updated")
         self._announce(status, path, reason)
 
     def _announce(self, status: int, path: str, reason: str = "") -> None:
@@ -142,6 +142,6 @@ class SwappingElement(DirectElement):
         self.post_message(Gst.Message.new_element(self, structure))
         self.emit("model-updated", int(status), path)
 
-    def warn(self, text: str, debug: str = "") -> None:
-        """Post a warning message."""
-        post_warning(self, text, debug)
+    def warn(self, text: str, debug: str = "", told_as: str = "") -> None:
+        """Post a warning message; see `post_warning`."""
+        post_warning(self, text, debug, told_as=told_as)

@@ -20,6 +20,7 @@ gi.require_version("GstBase", "1.0")
 from gi.repository import GLib, GObject, Gst, GstBase
 
 from sluice.elements.base import InPlaceElement, guarded, post_error
+from sluice.elements.guard import post_info
 from sluice.elements.msgbroker_sink import Preroll, make_sink
 from sluice.errors import ConfigurationError
 
@@ -238,7 +239,7 @@ class SluiceMsgBroker(InPlaceElement):
             name: self.addresses.get(name, "") for name in ("location", "conn-str")
         }
         try:
-            self._output = Output(given, Reports(failure=self._on_failure, warning=self._warn))
+            self._output = Output(given, Reports(failure=self._on_failure, warning=self._warn, info=self._inform))
         except ConfigurationError as error:
             if self.on_error == "fail":
                 raise
@@ -378,6 +379,9 @@ class SluiceMsgBroker(InPlaceElement):
         elif (text := str(error)) not in self._warned:
             self._warned.add(text)
             self._warn(f"{text}; the video goes on, such messages are counted as failed")
+
+    def _inform(self, text: str) -> None:
+        post_info(self, text, Gst.ResourceError.WRITE)
 
     def _warn(self, text: str) -> None:
         self.warn(text, Gst.ResourceError.WRITE)

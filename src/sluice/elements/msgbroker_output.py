@@ -38,10 +38,12 @@ class Reports:
     Attributes:
         failure: the disk or the standard output took no message, for this reason.
         warning: something the reader should know.
+        info: what is well again.
     """
 
     failure: Callable[[Exception], None]
     warning: Callable[[str], None]
+    info: Callable[[str], None]
 
 
 class Output:
@@ -93,6 +95,7 @@ class Output:
             ),
             on_refused=lambda text: self._reports.warning(f"{endpoint.shown}: {text}; the others go on"),
             on_wait=lambda text: self._reports.warning(f"{endpoint.shown}: {text}"),
+            on_back=lambda text: self._reports.info(f"{endpoint.shown}: {text}"),
         )
 
     def require_connection(self) -> None:

@@ -272,7 +272,8 @@ class SluiceVlm(InFlightElement):
                 f"stream {request.name}: segment {request.segment} has no answer ({outcome.reason.value}): {outcome}; "
                 "more of these are only counted, see stats",
                 trace,
+                told_as="sluice-vlm",
             )
 
-    def _warn(self, text: str, trace: str = "") -> None:
-        post_warning(self, text, trace)
+    def _warn(self, text: str, trace: str = "", told_as: str = "") -> None:
+        post_warning(self, text, trace, told_as=told_as)

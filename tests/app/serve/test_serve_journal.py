@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from sluice.app.serve.journal import BURST, REFILL, Journal
+from sluice.app.allowance import BURST, REFILL
+from sluice.app.serve.journal import Journal
 from sluice.app.streams import EventLog, StreamState
 
 
@@ -54,11 +55,11 @@ def test_faults_are_warnings() -> None:
     bench = Bench()
     for state in StreamState:
         bench.state(str(state), state)
-    for kind in ("model-swapped", "model-refused", "output-failed"):
+    for kind in ("model-swapped", "model-refused", "output-failed", "element-warning", "element-info"):
         bench.events.add(kind, None, kind)
     warnings = {line.text.rpartition(": ")[2] for line in bench.journal.lines() if line.level == logging.WARNING}
     faults = {str(state) for state in StreamState if state.is_fault}
-    assert warnings == {*faults, "failed", "model-refused", "output-failed"}
+    assert warnings == {*faults, "failed", "model-refused", "output-failed", "element-warning"}
 
 
 def test_of_a_stream_that_flaps_the_newest_state_is_written_now_and_then_and_the_others_are_not_affected() -> None:

@@ -117,6 +117,18 @@ def test_ids_are_distinct_and_the_same_at_each_attempt(deliver):
     assert delivery.counters.sent == 8 + 4 + 2
 
 
+def test_a_broker_that_takes_messages_again_is_told_once_after_it_was_away(deliver):
+    fake, back = Fake(), []
+    fake.script = [lambda batch: [None]]  # and away
+    delivery = deliver(fake, on_back=back.append)
+    delivery.write(some(1, 2, 3))
+    delivery.flush()
+    delivery.write(some(4))
+    delivery.flush()
+    assert delivery.problems == ["the broker does not acknowledge"]
+    assert back == ["it takes messages again; 0 that were kept are still to be sent"]
+
+
 def test_a_short_answer_means_a_new_connection(deliver):
     fake = Fake()
     fake.script = [lambda batch: [None]]

@@ -9,18 +9,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
+from sluice.app.allowance import Allowance
+from sluice.app.remarks import REMARKS
 from sluice.app.streams import Event, EventLog, StreamState
 
 LOGGER = "sluice.serve"
 """Name of the logger that has the lines, faults as warnings; whoever sets up logging lets its infos through."""
-BURST = 6
-"""Lines that one thing may write at once, and"""
-REFILL = 120.0
-"""seconds after which it may write one more: a camera that comes and goes all day shall not fill the disk."""
 _LOOK = 0.3  # seconds between looks at what has happened
 _ENDING = 1.0  # seconds that a log which nobody reads may hold up the end
 _ROUTINE = ("segment-finished", "clip-started", "clip-finished", "vlm-answered", "vlm-dropped")
-_FAULTS = ("-failed", "-refused", "-lost", "-not-added", "-not-kept")
+_FAULTS = ("-failed", "-refused", "-lost", "-not-added", "-not-kept", "-warning")
 _log = logging.getLogger(LOGGER)
 
 
@@ -30,24 +28,6 @@ class Line:
 
     level: int
     text: str
-
-
-class _Allowance:
-    """How much one thing may write, and the newest of what it may not."""
-
-    def __init__(self, now: float) -> None:
-        self.left_out = 0
-        self.held: Line | None = None
-        self._lines = float(BURST)
-        self._counted = now
-
-    def take(self, now: float) -> bool:
-        """Return whether a line may be written now, and count it."""
-        self._lines = min(float(BURST), self._lines + (now - self._counted) / REFILL)
-        self._counted = now
-        allowed = self._lines >= 1
-        self._lines -= allowed
-        return allowed
 
 
 class Journal:
@@ -69,7 +49,7 @@ class Journal:
         self._begun = begun
         self._left_out = () if all_kinds else _ROUTINE
         self._read = 0
-        self._allowed: dict[tuple[str, str], _Allowance] = {}
+        self._allowed: dict[tuple[str, str], Allowance[Line]] = {}
         self._states: dict[str, StreamState] = {}
         self._away: dict[str, float] = {}  # since when a stream gives no frames
         self._stop = threading.Event()
@@ -122,16 +102,12 @@ class Journal:
         return None if before is not None and before.is_passing else text
 
     def _limited(self, event: Event, line: Line, now: float) -> Iterator[Line]:
-        if event.stream is None:
+        if event.stream is None or event.kind in REMARKS:  # few come of the whole pipeline, and of elements
             yield line
             return
         key = (event.stream, "state" if _state(event) is not None else event.kind)
-        allowance = self._allowed.setdefault(key, _Allowance(now))
-        if allowance.held is None and allowance.take(now):
+        if self._allowed.setdefault(key, Allowance(now)).say(line, now):
             yield line
-        else:
-            allowance.left_out += allowance.held is not None
-            allowance.held = line
         if event.kind == "stream-removed":
             for other in [other for other in self._allowed if other[0] == event.stream]:
                 del self._allowed[other]
@@ -139,9 +115,8 @@ class Journal:
     def _held(self, now: float) -> Iterator[Line]:
         """The newest line of whatever has been kept from writing long enough."""
         for allowance in self._allowed.values():
-            if allowance.held is not None and allowance.take(now):
-                line, left_out = allowance.held, allowance.left_out
-                allowance.held, allowance.left_out = None, 0
+            if (due := allowance.due(now)) is not None:
+                line, left_out = due
                 more = f" ({left_out} changes before this one are not written: there are many)" if left_out else ""
                 yield Line(line.level, line.text + more)
 

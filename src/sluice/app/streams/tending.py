@@ -175,10 +175,12 @@ class Tending:
         self._note_error(stream, reason)  # also of a stream that has ended and whose file cannot be
         self._do(stream, stream.supervisor.give_up(reason))
 
-    def warned(self, stream: Stream, message: Gst.Message) -> None:
-        """Keep the last warning, which may say why a source ends."""
-        if message.parse_warning()[0].matches(Gst.ResourceError.quark(), int(Gst.ResourceError.READ)):
+    def warned(self, stream: Stream, message: Gst.Message) -> bool:
+        """Keep a warning that may say why a source ends; return whether it is one, which is told with the end."""
+        of_reading = bool(message.parse_warning()[0].matches(Gst.ResourceError.quark(), int(Gst.ResourceError.READ)))
+        if of_reading:
             stream.broke = redact(describe(message)[0])
+        return of_reading
 
     def branch_ended(self, bin: Gst.Element, streams: Sequence[Stream]) -> None:
         """Take note that everything of a branch is written."""

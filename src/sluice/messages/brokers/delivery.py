@@ -57,9 +57,10 @@ class Delivery:
 
     ``on_away(text)`` is called on the client's thread when the broker cannot be reached or stops to answer, once until
     it works again; where a broker is known to end connections at messages that it refuses, one more that it ends is not
-    told, only that it cannot be reached. ``on_refused(text)`` when messages that the broker will never take are set
-    aside, or the disk is so full that acknowledged ones cannot be removed;
-    ``on_wait(text)`` when `flush` waits for a broker that is there, for longer than a second. All without a lock held.
+    told, only that it cannot be reached. ``on_back(text)`` when it has taken messages again after that.
+    ``on_refused(text)`` when messages that the broker will never take are set aside, or the disk is so full that
+    acknowledged ones cannot be removed; ``on_wait(text)`` when `flush` waits for a broker that is there, for longer
+    than a second. All without a lock held.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Delivery:
         on_away: Callable[[str], None],
         on_refused: Callable[[str], None],
         on_wait: Callable[[str], object] = str,
+        on_back: Callable[[str], object] = str,
         id_in_payload: bool = False,
         scrub: Callable[[str], str] = str,
     ) -> None:
@@ -87,6 +89,7 @@ class Delivery:
             on_away: see above.
             on_refused: see above.
             on_wait: see above.
+            on_back: see above.
             id_in_payload: put the id as first member ``message_id`` into payloads that are JSON objects.
             scrub: takes secrets out of a text.
         """
@@ -97,6 +100,7 @@ class Delivery:
         self._patience_away = patience if patience_away is None else min(patience, patience_away)
         self._on_away = on_away
         self._on_wait = on_wait
+        self._on_back = on_back
         self._on_refused = on_refused
         self._refusals = Refusals(spool, on_refused)
         self._suspicion = Suspicion()
@@ -332,7 +336,9 @@ class Delivery:
         removed = self._spool.remove(batch[len(answers) - 1][0])
         self._count(acknowledged=len(answers) - len(refused), failed=len(refused))
         with self._changed:
-            self._last_problem, self._told_away = "", False
+            back, self._last_problem, self._told_away = self._told_away, "", False
+        if back:
+            self._on_back(f"it takes messages again; {len(self._spool)} that were kept are still to be sent")
         self._refusals.tell(texts)
         if not removed and not self._told_kept:
             self._on_refused(

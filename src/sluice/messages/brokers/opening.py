@@ -28,6 +28,7 @@ def open_delivery(
     on_away: Callable[[str], None],
     on_refused: Callable[[str], None],
     on_wait: Callable[[str], object] = str,
+    on_back: Callable[[str], object] = str,
 ) -> Delivery:
     """Start to deliver to an endpoint.
 
@@ -42,6 +43,7 @@ def open_delivery(
         on_away: see `Delivery`.
         on_refused: see `Delivery`.
         on_wait: see `Delivery`.
+        on_back: see `Delivery`.
 
     Raises:
         ConfigurationError: the client library is missing, an option cannot be used, or the spool cannot.
@@ -59,6 +61,7 @@ def open_delivery(
         on_away=on_away,
         on_refused=on_refused,
         on_wait=on_wait,
+        on_back=on_back,
         id_in_payload=endpoint.flag("id-in-payload"),
         scrub=endpoint.scrub,
     )
