@@ -1,5 +1,6 @@
 """Recordings, clips and HLS: every frame is there, and what is on the disk can be played whatever happens."""
 
+import datetime
 import os
 import shutil
 import signal
@@ -17,6 +18,8 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app.outputs import ClipOptions, HlsOptions, OutputOptions, RecordOptions
+from sluice.app.outputs.relay import Relay
+from sluice.app.outputs.standing import utc_name
 from sluice.errors import ConfigurationError
 from waiting import PATIENCE, until
 
@@ -29,6 +32,18 @@ def test_the_segments_hold_every_frame_once(tmp_path: Path, container: str) -> N
     counts = [count_frames(path) for path in files(tmp_path / "cam_1", container)]
     assert counts == [50] * 5 + [10]
     assert all(path.name.startswith("cam_1_20") and "Z." in path.name for path in files(tmp_path, container))
+
+
+def test_a_segment_is_named_after_the_moment_its_first_frame_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = 1_900_000_000
+    monkeypatch.setattr(Relay, "arrival", lambda _relay, running_time: began + running_time / 1e9)
+    record = RecordOptions(tmp_path, segment_seconds=2)
+    with Stream(OutputOptions(record=record), frames=120, live=False) as stream:
+        stream.wait_for_end()
+    moments = [datetime.datetime.fromtimestamp(began + seconds, datetime.timezone.utc) for seconds in (0, 2, 4)]
+    assert [path.name for path in files(tmp_path, "mp4")] == [f"cam_1_{utc_name(moment)}.mp4" for moment in moments]
 
 
 def test_segments_by_size(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The relay between pipelines: who gets what, when something is lost, and which times it has."""
 
+from time import time as wall_clock
+
 import gi
 import pytest
 
@@ -70,6 +72,21 @@ class Reader:
         assert out.get_property("eos")
         self.pipeline.set_state(Gst.State.NULL)
         return found
+
+
+def test_when_key_frames_arrived_is_known_of_the_last_thousand() -> None:
+    feeder = Feeder()
+    before = wall_clock()
+    feeder.push(0, 1, 2, 3, group=2)
+    after = wall_clock()
+    arrivals = [feeder.relay.arrival(seconds * Gst.SECOND) for seconds in range(4)]
+    assert [arrival is None for arrival in arrivals] == [False, True, False, True]  # keys only
+    assert before - 1e-3 <= arrivals[0] <= arrivals[2] <= after + 1e-3
+    feeder.push(*range(4, 1100))
+    assert feeder.relay.arrival(0) is None
+    assert feeder.relay.arrival(1099 * Gst.SECOND) >= after - 1e-3
+    assert Feeder(keyed=False).relay.arrival(0) is None
+    feeder.stop()
 
 
 def test_every_target_gets_every_buffer() -> None:

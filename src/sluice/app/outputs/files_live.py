@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 import weakref
 from pathlib import Path
@@ -67,7 +68,7 @@ class Recorder(Standing):
             max_size_bytes=options.segment_bytes or 0,
             send_keyframe_requests=options.segment_seconds is not None and options.segment_bytes is None,
         )
-        splitter.connect("format-location", _name_segment, weakref.ref(self))
+        splitter.connect("format-location-full", _name_segment, weakref.ref(self))
         return Stage(
             self.around.hub,
             f"record-{self.around.name}",
@@ -78,13 +79,21 @@ class Recorder(Standing):
             on_message=self.on_message,
         )
 
-    def name_segment(self) -> str:
-        """Name the next segment after this moment; called on the recorder's own thread."""
+    def name_segment(self, first: Gst.Sample | None) -> str:
+        """Name the next segment after the moment its first frame came; called on the recorder's own thread.
+
+        splitmuxsink asks for the name only once it has all up to the next key frame.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
-        name = f"{safe_name(self.around.name)}_{utc_name()}.{self._options.container}"
+        name = f"{safe_name(self.around.name)}_{utc_name(self._came(first))}.{self._options.container}"
         path = free_path(self._folder / name)
         self._written.append(path)  # before it is there: it must never be taken for an old one
         return str(path)
+
+    def _came(self, sample: Gst.Sample | None) -> datetime.datetime | None:
+        relay, buffer = self.relay, sample.get_buffer() if sample is not None else None
+        came = relay.arrival(buffer.pts) if relay is not None and buffer is not None else None
+        return None if came is None else datetime.datetime.fromtimestamp(came, datetime.timezone.utc)
 
     def on_message(self, structure: Gst.Structure) -> None:
         """Count segments, report them, and delete the oldest."""
@@ -115,10 +124,12 @@ class Recorder(Standing):
 
 
 @guarded(failure="")
-def _name_segment(_splitter: Gst.Element, _number: int, recorder: weakref.ref[Recorder]) -> str:
+def _name_segment(
+    _splitter: Gst.Element, _number: int, first: Gst.Sample | None, recorder: weakref.ref[Recorder]
+) -> str:
     """Name a segment. The reference is weak, since GStreamer's of a recorder would keep it alive in a circle."""
     known = recorder()
-    return known.name_segment() if known is not None else ""
+    return known.name_segment(first) if known is not None else ""
 
 
 class Hls(Standing):

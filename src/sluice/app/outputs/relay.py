@@ -49,6 +49,8 @@ def _functions() -> ctypes.CDLL:
     functions.sluice_relay_detach.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     functions.sluice_relay_extend.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
     functions.sluice_relay_read.argtypes = [ctypes.c_void_p, ctypes.POINTER(_RelayCounts)]
+    functions.sluice_relay_arrival.restype = ctypes.c_int64
+    functions.sluice_relay_arrival.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
     functions.sluice_relay_read_target.argtypes = [ctypes.c_void_p, ctypes.POINTER(_TargetCounts)]
     return functions
 
@@ -189,6 +191,15 @@ class Relay:
         if at_once:
             self._next_request = now + _BETWEEN_KEYS
         self._pad.push_event(event)
+
+    def arrival(self, running_time: int) -> float | None:
+        """Return when a key frame arrived, in seconds since 1970; None for one that is not among the last thousand.
+
+        Args:
+            running_time: of the frame in nanoseconds, as the targets get it.
+        """
+        found = int(_functions().sluice_relay_arrival(self._address, running_time))
+        return None if found < 0 else found / 1e6
 
     def read(self) -> RelayCounts:
         """Return the counts as they are now."""

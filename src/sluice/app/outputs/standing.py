@@ -55,6 +55,7 @@ class Standing:
         kind: its name among the outputs.
         counts: what it did.
         enabled: whether it is switched on.
+        relay: what its stage is fed by, while there is one.
     """
 
     kind = ""
@@ -64,6 +65,7 @@ class Standing:
         self.around = around
         self.enabled = True
         self.stage: Stage | None = None
+        self.relay: Relay | None = None
         self.counts = {"failures": 0, "frames": 0, "dropped": 0}
         self._before = (0, 0)
         self._next_try = 0.0
@@ -100,7 +102,7 @@ class Standing:
 
     def abandon(self) -> None:
         """Give up what is being written, since it hangs."""
-        stage, self.stage = self.stage, None
+        stage, self.stage, self.relay = self.stage, None, None
         if stage is not None:
             stage.stop()
             self.around.release(self)
@@ -132,9 +134,10 @@ class Standing:
 
     def _begin(self) -> None:
         try:
-            relay = self.around.encoded(self, self._lost)
+            self.relay = relay = self.around.encoded(self, self._lost)
             self.stage = self.build()
         except Exception as error:  # a folder that cannot be made, an element that is missing
+            self.relay = None
             self._failed(str(error))
             self.around.release(self)
             return
@@ -146,7 +149,7 @@ class Standing:
     def _ended(self, reason: str | None) -> None:
         self.count()
         self._before = (self.counts["frames"], self.counts["dropped"])
-        self.stage = None
+        self.stage = self.relay = None
         self.around.release(self)
         if reason is not None:
             self._failed(reason)

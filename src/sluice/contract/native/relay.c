@@ -16,6 +16,9 @@
 #define FIRST_CUSTOM 400
 #define LAST_CUSTOM 410
 
+/* More than wait in front of any recorder. */
+#define KEYS_KNOWN 1024
+
 enum { TARGET_WAITS = 1, TARGET_REBASED = 2 };
 
 /* Mirrored by app/outputs/relay.py. */
@@ -45,6 +48,11 @@ typedef struct {
 } SluiceTarget;
 
 typedef struct {
+  guint64 time;   /* running time of a key frame */
+  gint64 arrival; /* when it arrived, in microseconds since 1970 */
+} SluiceArrival;
+
+typedef struct {
   GMutex lock; /* never held while anything is pushed to a target that may wait */
   GPtrArray *targets;
   GstSegment segment;
@@ -55,6 +63,7 @@ typedef struct {
   GQueue ring;
   guint64 ring_time, ring_most;
   guint64 key_interval, next_key; /* 0: key frames come as they come; the running time asked for */
+  SluiceArrival *arrivals; /* of the last key frames, by their numbers; NULL where nothing is keyed */
   SluiceRelayCounts counts;
 } SluiceRelay;
 
@@ -66,6 +75,7 @@ SLUICE_EXPORT gpointer sluice_relay_attach(SluiceRelay *relay, GstElement *appsr
 SLUICE_EXPORT void sluice_relay_detach(SluiceRelay *relay, SluiceTarget *target);
 SLUICE_EXPORT void sluice_relay_extend(SluiceTarget *target, guint64 until);
 SLUICE_EXPORT void sluice_relay_read(SluiceRelay *relay, SluiceRelayCounts *out);
+SLUICE_EXPORT gint64 sluice_relay_arrival(SluiceRelay *relay, guint64 time);
 SLUICE_EXPORT void sluice_relay_read_target(SluiceTarget *target, SluiceTargetCounts *out);
 
 static void target_clear(gpointer data) { gst_object_unref(((SluiceTarget *)data)->appsrc); }
@@ -77,6 +87,7 @@ static void relay_clear(gpointer data) {
   g_ptr_array_unref(relay->targets);
   gst_clear_caps(&relay->caps);
   g_queue_clear_full(&relay->ring, (GDestroyNotify)gst_buffer_unref);
+  g_free(relay->arrivals);
   g_mutex_clear(&relay->lock);
 }
 
@@ -215,12 +226,18 @@ static void ask_for_key(SluiceRelay *relay, GstPad *pad, GstBuffer *buffer) {
   gst_pad_push_event(pad, gst_video_event_new_upstream_force_key_unit(relay->next_key, TRUE, 0));
 }
 
+static void note_arrival(SluiceRelay *relay, GstBuffer *buffer) {
+  if (relay->arrivals == NULL || !is_key(buffer)) return;
+  relay->arrivals[relay->counts.keys % KEYS_KNOWN] = (SluiceArrival){ GST_BUFFER_PTS(buffer), g_get_real_time() };
+}
+
 static GstBuffer *take_buffer(SluiceRelay *relay, GstPad *pad, GstBuffer *buffer) {
   GPtrArray *targets = NULL;
   g_mutex_lock(&relay->lock);
   buffer = timed(relay, buffer);
   relay->counts.buffers++;
   relay->counts.bytes += gst_buffer_get_size(buffer);
+  note_arrival(relay, buffer);
   relay->counts.keys += is_key(buffer);
   if (relay->keyed) ring_add(relay, buffer);
   if (relay->targets->len) targets = targets_now(relay);
@@ -330,6 +347,7 @@ gpointer sluice_relay_watch(GstPad *pad, gboolean keyed, guint64 ring_time, guin
   relay->ring_time = ring_time;
   relay->ring_most = ring_bytes;
   relay->key_interval = key_interval;
+  relay->arrivals = keyed ? g_new0(SluiceArrival, KEYS_KNOWN) : NULL;
   relay->counts.last_time = GST_CLOCK_TIME_NONE;
   gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER | GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM, relay_probe,
                     g_atomic_rc_box_acquire(relay), sluice_relay_release);
@@ -385,3 +403,16 @@ void sluice_relay_read(SluiceRelay *relay, SluiceRelayCounts *out) {
 }
 
 void sluice_relay_read_target(SluiceTarget *target, SluiceTargetCounts *out) { *out = target->counts; }
+
+/* When the key frame with this running time arrived, in microseconds since 1970; -1 where it is not known any more. */
+gint64 sluice_relay_arrival(SluiceRelay *relay, guint64 time) {
+  gint64 arrival = -1;
+  g_mutex_lock(&relay->lock);
+  guint64 known = relay->arrivals == NULL ? 0 : MIN(relay->counts.keys, KEYS_KNOWN);
+  for (guint64 back = 1; back <= known && arrival < 0; back++) {
+    const SluiceArrival *key = &relay->arrivals[(relay->counts.keys - back) % KEYS_KNOWN];
+    if (key->time == time) arrival = key->arrival;
+  }
+  g_mutex_unlock(&relay->lock);
+  return arrival;
+}
