@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -38,6 +39,19 @@ def test_a_file_is_recorded_whole(tmp_path: Path) -> None:
         assert "#EXT-X-ENDLIST" in (tmp_path / "h" / name / "index.m3u8").read_text()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_recording_that_fails_is_in_the_summary(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(small)], capture_output=True).returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        done = sluice("run", f"{TEST}&frames=200", "--model", "none", "--record", small)
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
+    assert re.search(r"warning: test_ball: record: .*[Ss]pace", done.stdout), done.stdout + done.stderr
+
+
 def test_metrics_and_top_while_it_runs() -> None:
     run = subprocess.Popen(
         [*SLUICE, "run", f"{TEST}&live=1", "--model", "none", "--metrics", "0", "-q"], stderr=subprocess.PIPE, text=True
@@ -67,10 +81,14 @@ def test_metrics_and_top_while_it_runs() -> None:
         (("--record", "r", "--out", "x.mp4"), "--record, --hls and --rtsp take the place of --out"),
         (("--segment-seconds", "2"), "--segment-seconds needs --record"),
         (("--record", "r", "--processes", "2"), "leave out --processes"),
+        (("--record", "file"), "file', which is a file; name a folder"),
+        (("--hls", "file"), "hls: the folder is"),
+        (("--record", "/proc/sluice"), "'/proc/sluice' cannot be made"),
     ],
 )
 def test_what_does_not_go_together_is_refused(tmp_path: Path, arguments: tuple[str, ...], named: str) -> None:
-    given = [str(tmp_path / item) if item == "r" else item for item in arguments]
+    (tmp_path / "file").touch()
+    given = [str(tmp_path / item) if item in ("r", "file") else item for item in arguments]
     done = sluice("run", f"{TEST}&frames=5", "--model", "none", *given)
     assert done.returncode == 2
     assert named in done.stderr

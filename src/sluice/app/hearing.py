@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import gi
 
@@ -100,6 +101,12 @@ class Hearing:
                 self.ended.add(inner.src)
                 self._tending.branch_ended(inner.src, self._roster.all())
         return False
+
+    def hear_output(self, kind: str, stream: str, text: str, details: Mapping[str, Any]) -> None:
+        """Note what happened to a live output; for any thread."""
+        self._events.add(kind, stream, text, **details)
+        if kind.endswith(("-failed", "-lost")) and len(self._summary.warnings) < MOST_TEXTS:
+            self._summary.warnings.append(text)
 
     def heard_all(self) -> None:
         """Do once what many of the messages heard ask for, and note what some have said too much of.

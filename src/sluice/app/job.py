@@ -76,8 +76,6 @@ class Job:
         self.events = events or EventLog(time.time)
         self.model = ModelControl(self._graph.infer, options, self.events)
         self.measuring = Measuring(self.elements, options.messages)
-        if branches is not None and hasattr(branches, "emit"):  # outputs that have events of their own
-            branches.emit = lambda kind, stream, text, details: self.events.add(kind, stream, text, **details)
         self._host_frames = counters.host_frames()  # before this run: the counter is the process's
         self._roster = Roster(options.first_number)
         self._summary = Summary(
@@ -92,6 +90,8 @@ class Job:
         self._tending = Tending(self._graph, self.events, self._summary, self._post, options.service, random.random)
         keep_what_is_heard(self._graph.pipeline.get_bus())
         self._hearing = Hearing(self._graph, self._roster, self._tending, self._summary, self.model, self.events)
+        if branches is not None and hasattr(branches, "emit"):  # outputs that have events of their own
+            branches.emit = self._hearing.hear_output
         self.started = False
         self._begun = threading.Lock()  # held while it is decided who begins a stream that is added
         self._stop = threading.Event()

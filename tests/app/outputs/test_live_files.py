@@ -17,7 +17,7 @@ from live_stream import Stream, count_frames, files
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
-from sluice.app.outputs import ClipOptions, HlsOptions, OutputOptions, RecordOptions
+from sluice.app.outputs import ClipOptions, HlsOptions, LiveOutputs, OutputOptions, RecordOptions
 from sluice.app.outputs.relay import Relay
 from sluice.app.outputs.standing import utc_name
 from sluice.errors import ConfigurationError
@@ -181,11 +181,23 @@ def test_a_disk_that_hangs_holds_no_end_back(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_folder_that_cannot_be_made_is_an_event(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with Stream(OutputOptions(record=RecordOptions(tmp_path / "file"))) as stream:
+    (tmp_path / "cam_1").touch()
+    with Stream(OutputOptions(record=RecordOptions(tmp_path))) as stream:
         until(lambda: stream.happened("record-failed"))
         arrived = stream.stats()["frames"]
         until(lambda: stream.stats()["frames"] > arrived + 5)
+
+
+def test_a_folder_that_is_a_file_or_within_one_is_refused_before_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "deep"):
+        for options in (
+            OutputOptions(record=RecordOptions(folder)),
+            OutputOptions(clips=ClipOptions(folder)),
+            OutputOptions(hls=HlsOptions(folder)),
+        ):
+            with pytest.raises(ConfigurationError, match=r"(record|clips|hls): the folder is .*, which is a file"):
+                LiveOutputs(options)
 
 
 def test_a_recording_is_switched_off_and_on(tmp_path: Path) -> None:

@@ -122,6 +122,13 @@ def test_nothing_is_reported_that_is_not_wrong_and_no_value_of_a_secret(tmp_path
         ("index_model: people", "index_model", "needs index"),
         ("{index: archive, index_model: poeple}", "index_model", "people"),
         ("index: net.onnx", "index", "is a file"),
+        ("outputs: {hls: {folder: net.onnx}}", "outputs.hls.folder", "which is a file; name a folder"),
+        ("outputs: {clips: {folder: net.onnx/deep/er}}", "outputs.clips.folder", "net.onnx', which is a file"),
+        (
+            "streams: [{name: a, source: 'test:ball', outputs: {record: {folder: net.onnx}}}]",
+            "streams[0].outputs.record.folder",
+            "which is a file",
+        ),
         ("outputs: {rtsp: {address: 0.0.0.0}}", "outputs.rtsp.address", "user and password"),
     ],
 )

@@ -1,7 +1,7 @@
 """What stands at the end of the pipeline: annotated MP4 files, live outputs, or nothing."""
 
 from sluice.app.outputs.encoding import ENCODERS, find_encoder
-from sluice.app.outputs.files import check_distinct, distinct_names, output_paths
+from sluice.app.outputs.files import check_distinct, distinct_names, folder_fault, output_paths
 from sluice.app.outputs.live import LiveBranch
 from sluice.app.outputs.live_outputs import TILED, LiveOutputs
 from sluice.app.outputs.mp4 import Mp4Branch
@@ -31,5 +31,6 @@ __all__ = [
     "check_distinct",
     "distinct_names",
     "find_encoder",
+    "folder_fault",
     "output_paths",
 ]

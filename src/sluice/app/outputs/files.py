@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,16 +25,38 @@ def output_paths(out: str | Path, sources: Iterable[Source], tile: bool) -> list
     is_file = out.suffix.lower() == ".mp4" and not out.is_dir()
     if not is_file and out.suffix and not out.is_dir() and not str(out).endswith("/"):
         raise ConfigurationError(f"out is {str(out)!r}; it is an .mp4 file, or a folder for one .mp4 per stream")
-    folder = out.parent if is_file else out
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigurationError(f"out: the folder {str(folder)!r} cannot be made: {error.strerror}") from error
+    make_folder("out", out.parent if is_file else out)
     if is_file:
         return [out]
     if tile:
-        return [folder / "tiled.mp4"]
-    return [folder / f"{name}.mp4" for name in distinct_names(names)]
+        return [out / "tiled.mp4"]
+    return [out / f"{name}.mp4" for name in distinct_names(names)]
+
+
+def folder_fault(folder: Path) -> str:
+    """Return why nothing can be written into a folder, which need not be there yet; "" where it can be."""
+    folder = folder.expanduser()
+    known = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    shown = repr(str(folder)) + ("" if known == folder else f" in {str(known)!r}")
+    if not known.is_dir():
+        return f"is {shown}, which is a file; name a folder"
+    if not os.access(known, os.W_OK | os.X_OK):
+        return f"is {shown}, which cannot be written"
+    return ""
+
+
+def make_folder(what: str, folder: Path) -> None:
+    """Make a folder for an output's files.
+
+    Raises:
+        ConfigurationError: naming the output and the folder, which cannot be made or written.
+    """
+    if fault := folder_fault(folder):
+        raise ConfigurationError(f"{what}: the folder {fault}")
+    try:
+        folder.expanduser().mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"{what}: the folder {str(folder)!r} cannot be made: {error.strerror}") from error
 
 
 def distinct_names(names: Iterable[str]) -> list[str]:

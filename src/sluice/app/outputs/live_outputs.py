@@ -7,6 +7,7 @@ import secrets
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import gi
@@ -15,6 +16,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app.outputs import webrtc
+from sluice.app.outputs.files import make_folder
 from sluice.app.outputs.files_live import Clips
 from sluice.app.outputs.hub import BusyOutputs, Hub
 from sluice.app.outputs.live import LiveBranch
@@ -58,8 +60,10 @@ class LiveOutputs:
             emit: see the attribute.
 
         Raises:
-            ConfigurationError: a package is missing, or a port cannot be used.
+            ConfigurationError: a package is missing, a folder cannot be written, or a port cannot be used.
         """
+        for name, folder in [item for part in (options, *(own or {}).values()) for item in part.folders.items()]:
+            make_folder(name, Path(folder))
         self.options = options
         self._own = dict(own or {})
         self.emit = emit

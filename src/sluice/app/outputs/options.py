@@ -231,6 +231,12 @@ class OutputOptions:
     bitrate: int | None = None
 
     @property
+    def folders(self) -> dict[str, Path]:
+        """The folders of the outputs that write files, by the outputs' names."""
+        parts = {"record": self.record, "clips": self.clips, "hls": self.hls}
+        return {name: part.folder for name, part in parts.items() if part is not None}
+
+    @property
     def key_interval(self) -> float:
         """Seconds between key frames: as many go into a segment as are needed, so that segments can end in time."""
         record, hls = self.record, self.hls

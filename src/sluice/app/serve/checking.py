@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice.analytics import read_config as read_analytics
-from sluice.app.outputs import TILED
+from sluice.app.outputs import TILED, folder_fault
 from sluice.app.serve.loading import Loaded
 from sluice.app.serve.marks import Location
 from sluice.app.serve.names import located_model, located_source
@@ -127,6 +127,14 @@ def _files(config: Config, folder: Path) -> Faults:
         yield ("index_model",), "needs index: the folder of the archive for its embeddings"
     elif config.index_model is not None:
         yield from tried(("index_model",), partial(open_model, located_model(config.index_model, folder)))
+    for name, path in config.outputs.folders.items():
+        if fault := folder_fault(folder / path.expanduser()):
+            yield ("outputs", name, "folder"), fault
+    for index, stream in enumerate(config.streams):
+        own = {name: part for name in ("record", "clips", "hls") if (part := getattr(stream.outputs, name)) is not None}
+        for name, part in own.items():
+            if fault := folder_fault(folder / part.folder.expanduser()):
+                yield ("streams", index, "outputs", name, "folder"), fault
     if config.state is not None:
         yield from _writable(("state",), folder / config.state)
     for key, directories in (("media", config.directories.media), ("models", config.directories.models)):

@@ -248,7 +248,7 @@ def _pipeline_options(loaded: Loaded, kept: State) -> dict[str, Any]:
 def _located(options: OutputOptions, folder: Path) -> OutputOptions:
     """Return the outputs with their folders, which start from the configuration file's."""
     changes = {
-        name: dataclasses.replace(part, folder=folder / part.folder)
+        name: dataclasses.replace(part, folder=folder / part.folder.expanduser())
         for name in ("record", "clips", "hls")
         if (part := getattr(options, name)) is not None
     }
