@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sluice.contract.inflight import ITEM, NOTE, NOTHING, Call, Line, drop, work_on
 from sluice.models.parallel import end_workers
+from sluice.models.threads import ModelThread
 
 log = logging.getLogger("sluice.models")
 
@@ -146,8 +147,7 @@ class ModelInstance:
         self._lock = threading.Lock()  # nothing is queued behind the order to end
         self._ends = self._closed = False
         _instances.add(self)
-        self._thread = threading.Thread(target=self._run, name=f"model {definition.model}"[:60], daemon=True)
-        self._thread.start()
+        self._thread = ModelThread(self._run, f"model {definition.model}"[:60])
 
     def wait_loaded(self, timeout: float | None = None) -> Any:
         """Return the model once it is loaded and warmed up.
