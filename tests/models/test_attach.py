@@ -12,6 +12,7 @@ from gi.repository import Gst
 
 from sluice.contract import bulk, infer_meta
 from sluice.contract.metadata import UNTRACKED, BatchMeta, FrameMeta, Lease
+from sluice.contract.packed_masks import PackedMasks
 from sluice.models.attach import (
     MASK_SIDE,
     attach_batch,
@@ -320,6 +321,47 @@ def test_a_batch_of_plain_detections_is_written_as_each_alone():
         assert all(frame.infer_done for frame in frames)
     assert written[0] == written[1]
     assert [len(frame) for frame in written[0]] == [2, 0, 1]
+
+
+def bits(*masks: np.ndarray) -> PackedMasks:
+    parts = [np.packbits(mask.astype(bool), bitorder="little") for mask in masks]
+    columns, lines = np.array([mask.shape[::-1] for mask in masks], np.int64).T
+    return PackedMasks(np.concatenate(parts), np.cumsum([0, *map(len, parts[:-1])]), columns, lines)
+
+
+@pytest.mark.parametrize("kinds", ["packed", "floats", "both", "some", "edges"])
+def test_masks_of_a_batch_are_written_as_frame_by_frame(kinds):
+    """One of the boxes is clipped, one lies outside, and one frame has none."""
+    random = np.random.default_rng(0)
+    masks = [random.integers(0, 2, shape).astype(np.float32) for shape in ((5, 7), (6, 8), (3, 3), (4, 10))]
+    first = [(0, 0, 50, 40), (-20, 10, 20, 50), (-30, -30, -10, -10)]
+    given = [
+        found(*first, box_masks=bits(*masks[:3]) if kinds != "floats" else masks[:3]),
+        found(),
+        found((10, 20, 30, 50), box_masks=bits(masks[3]) if kinds == "packed" else masks[3:]),
+    ]
+    if kinds == "some":
+        given[2].box_masks = None
+    if kinds == "edges":
+        given[2].mask_threshold = 0.25
+    sizes = [(200, 100), (200, 100), (100, 80)]
+    written = []
+    for together in (True, False):
+        batch = BatchMeta.attach(Gst.Buffer.new(), 3)
+        bulk.fill_frames(batch, np.zeros(3, bulk.FRAME_ROW))
+        frames = batch.frames
+        if together:
+            attach_batch(frames, given, ("a", "b"), 3, sizes)
+        else:
+            for frame, item, size in zip(frames, given, sizes, strict=True):
+                attach_detections(frame, item, ("a", "b"), 3, size)
+        objects = [obj for frame in frames for obj in reversed(frame.objects)]
+        written.append([(obj.mask_threshold, None if obj.mask is None else obj.mask.tolist()) for obj in objects])
+    assert written[0] == written[1]
+    assert written[0][0] == (0.5, masks[0].tolist())
+    assert len(written[0][1][1][0]) == 4, "half of the second box lies outside"
+    last = {"some": (0.0, None), "edges": (0.25, masks[3].tolist())}
+    assert written[0][2] == last.get(kinds, (0.5, masks[3].tolist()))
 
 
 @pytest.mark.parametrize(

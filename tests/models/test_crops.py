@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from sluice.contract.packed_masks import PackedMasks
 from sluice.errors import ModelError
 from sluice.models.crops import Region, clipped, merge, region_of, to_picture
 from sluice.models.detections import Detections
@@ -99,6 +100,21 @@ def test_texts_and_masks_are_merged_row_by_row():
     merged = merge(parts, 0.5)
     assert sorted(merged.texts) == ["at 0", "at 20"]
     assert sorted(mask.shape for mask in merged.box_masks) == [(1, 1), (1, 21)]
+
+
+ONE_BY_EIGHT = np.array([0]), np.array([8]), np.array([1])  # starts, columns, lines
+
+
+def test_packed_masks_are_merged_as_they_are():
+    parts = [
+        Detections([[x, 0, x + 9, 9]], [0.5], [0], box_masks=PackedMasks(np.array([x], np.uint8), *ONE_BY_EIGHT))
+        for x in (0, 20)
+    ]
+    merged = merge(parts, 0.5)
+    assert isinstance(merged.box_masks, PackedMasks)
+    wanted = {0.0: [0] * 8, 20.0: [0, 0, 1, 0, 1, 0, 0, 0]}
+    for box, mask in zip(merged.xyxy.tolist(), merged.box_masks, strict=True):
+        assert mask.tolist() == [wanted[box[0]]]
 
 
 def test_nothing_in_any_part_is_nothing():

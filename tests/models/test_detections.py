@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from sluice.contract.packed_masks import PackedMasks
 from sluice.errors import ModelError
 from sluice.models.conversions import corners_of_boxes
 from sluice.models.detections import Detections
@@ -257,6 +259,17 @@ def test_whole_frame_results_stay_with_the_rows_that_are_picked():
     assert picked.whole is whole
     assert [mask.shape for mask in picked.box_masks] == [(1, 3)]
     assert whole.embedding.dtype == np.float32
+
+
+def test_packed_masks_stay_packed_with_the_rows_that_are_picked():
+    masks = PackedMasks(np.array([0b1, 0b1010], np.uint8), np.array([0, 1]), np.array([2, 2]), np.array([2, 3]))
+    detections = Detections([[0, 0, 4, 4], [1, 1, 3, 3]], [0.5, 0.6], [0, 1], box_masks=masks).validate((10, 10))
+    picked = detections.filter(confidence=0.55)
+    assert isinstance(picked.box_masks, PackedMasks)
+    assert [mask.tolist() for mask in picked.box_masks] == [[[0, 1], [0, 1], [0, 0]]]
+    assert detections.box_masks[0].dtype == np.float32
+    with pytest.raises(ModelError, match="box_masks: masks has one that does not lie within the 2 bytes"):
+        replace(detections, box_masks=replace(masks, starts=np.array([0, 2]))).validate()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from sluice.contract._locked import call
 from sluice.contract.metadata import Color
+from sluice.contract.packed_masks import PackedMasks
 from sluice.errors import ContractError
 
 Floats = npt.NDArray[np.float32]
@@ -50,10 +51,8 @@ FRAME_ROW = np.dtype(
 )
 
 
-class Mask(ctypes.Structure):
-    """A float32 mask ``(height, width)`` over an object's box, as native/bulk.c takes it; no address for none."""
-
-    _fields_ = (("data", ctypes.c_void_p), ("width", ctypes.c_uint), ("height", ctypes.c_uint))
+MASK_ROW = np.dtype([("cells", "u8"), ("width", "u4"), ("height", "u4"), ("packed", "i4")], align=True)
+"""SluiceMask of native/masks.h; no address of cells for no mask."""
 
 
 class ObjectRows(ctypes.Structure):
@@ -115,6 +114,7 @@ class LabelTable:
 
 
 Labels = LabelTable | Sequence[str | None] | None
+Masks = PackedMasks | Sequence[npt.ArrayLike | None]
 
 
 _FAULTS = {
@@ -126,6 +126,8 @@ _FAULTS = {
     6: "tracker_boxes[{row}] is not finite",
     7: "confidences[{row}] is not finite",
     8: "addresses[{row}] is not the address of an object of this frame",
+    9: "masks[{row}] has 4 GiB or more of cells; the metadata tells a mask's size in 32 bits",
+    10: "there is no memory for masks[{row}]",
 }
 
 
@@ -238,25 +240,37 @@ def color_rows(name: str, colors: Any, count: int) -> tuple[npt.NDArray[Any], in
     return _one_color(name, colors) if isinstance(colors, tuple) else _colors(name, colors, count)
 
 
-def mask_table(masks: Sequence[npt.ArrayLike | None], count: int) -> tuple[Any, list[Floats]]:
-    """Return the C table of masks and the arrays it points to."""
+def mask_rows(masks: Masks, count: int) -> tuple[npt.NDArray[np.void], Any]:
+    """Return masks as `MASK_ROW` records ``[N]``, and what keeps the cells alive that they point to.
+
+    Raises:
+        ContractError: not `count` masks, or one that is none.
+    """
     if len(masks) != count:
         raise ContractError(f"masks has {len(masks)} entries for {count} boxes")
-    table = (Mask * max(1, count))()
-    kept = []
-    for row, values in enumerate(masks):
-        if values is None:
-            continue
-        mask = np.asarray(values)
-        mask = np.ascontiguousarray(mask.astype(np.float32) if mask.dtype.kind in "fiub" else mask)
-        if mask.dtype != np.float32 or mask.ndim != 2 or mask.size == 0 or not np.isfinite(mask).all():
-            raise ContractError(
-                f"masks[{row}] has shape {mask.shape} and dtype {mask.dtype}; "
-                "a mask is a finite float32 array (height, width) that covers the box"
-            )
-        kept.append(mask)
-        table[row] = Mask(pointer(mask), mask.shape[1], mask.shape[0])
-    return table, kept
+    rows = np.zeros(count, MASK_ROW)
+    if isinstance(masks, PackedMasks):
+        masks.check()
+        rows["cells"] = masks.bits.ctypes.data + masks.starts
+        rows["width"], rows["height"], rows["packed"] = masks.columns, masks.lines, True
+        return rows, masks
+    kept = [None if values is None else _mask(row, values) for row, values in enumerate(masks)]
+    for row, mask in enumerate(kept):
+        if mask is not None:
+            rows[row] = pointer(mask), mask.shape[1], mask.shape[0], False
+    return rows, kept
+
+
+def _mask(row: int, values: npt.ArrayLike) -> Floats:
+    """Return a mask as contiguous float32."""
+    mask = np.asarray(values)
+    mask = np.ascontiguousarray(mask.astype(np.float32, copy=False) if mask.dtype.kind in "fiub" else mask)
+    if mask.dtype != np.float32 or mask.ndim != 2 or mask.size == 0 or not np.isfinite(mask).all():
+        raise ContractError(
+            f"masks[{row}] has shape {mask.shape} and dtype {mask.dtype}; "
+            "a mask is a finite float32 array (height, width) that covers the box"
+        )
+    return mask
 
 
 def object_rows(

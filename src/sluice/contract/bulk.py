@@ -20,11 +20,12 @@ from sluice.contract._rows import (
     SHORT,
     Labels,
     LabelTable,
+    Masks,
     ObjectRows,
     checked_call,
     color_rows,
     frame_rows,
-    mask_table,
+    mask_rows,
     numbers,
     object_rows,
     pointer,
@@ -68,7 +69,7 @@ def write_objects(
     *,
     unique_id: int,
     rotation: npt.ArrayLike | None = None,
-    masks: Sequence[npt.ArrayLike | None] | None = None,
+    masks: Masks | None = None,
     mask_threshold: float = 0.5,
     parents: npt.ArrayLike | None = None,
     border_color: Color | npt.ArrayLike = RED,
@@ -92,7 +93,8 @@ def write_objects(
             cut between two characters; the text has it whole.
         unique_id: the unique-id of the component that made the detections.
         rotation: float32 ``[N]``, degrees, clockwise, about the box's centre.
-        masks: N arrays float32 ``(height, width)`` over each box, or None; they are copied.
+        masks: N arrays float32 ``(height, width)`` over each box, or None; they are copied. Or N `PackedMasks`, whose
+            floats are made in the metadata itself, without the GIL.
         mask_threshold: from which value on a mask pixel belongs to the object.
         parents: uint64 ``[N]``, addresses of objects of this frame; 0 for none.
         border_color: red, green, blue, alpha from 0 to 1, one or ``[N, 4]``.
@@ -120,9 +122,7 @@ def write_objects(
     if parents is not None:
         set_array(rows, "parents", numbers("parents", parents, np.uint64, (count,)))
     if masks is not None:
-        table, rows.mask_arrays = mask_table(masks, count)
-        set_array(rows, "masks", table)
-        rows.mask_threshold = mask_threshold
+        _set_masks(rows, masks, mask_threshold)
     return _write(frame, rows, short=masks is None)
 
 
@@ -135,6 +135,8 @@ def write_batch(
     labels: Labels = None,
     *,
     unique_id: int,
+    masks: Masks | None = None,
+    mask_threshold: float = 0.5,
     infer_done: bool | None = True,
 ) -> int:
     """Add detections to many frames of one batch in one call, each as `write_objects` does.
@@ -147,6 +149,8 @@ def write_batch(
         class_ids: int32 ``[N]``.
         labels: as in `write_objects`.
         unique_id: the unique-id of the component that made the detections.
+        masks: N masks, as in `write_objects`.
+        mask_threshold: from which value on a mask pixel belongs to the object.
         infer_done: what every frame's ``bInferDone`` becomes; None leaves it.
 
     Returns:
@@ -165,10 +169,12 @@ def write_batch(
     if not frames:
         return 0
     set_array(rows, "border_colors", *color_rows("border_color", RED, count))
+    if masks is not None:
+        _set_masks(rows, masks, mask_threshold)
     addresses = np.array([frame.address for frame in frames], np.uint64)
     return checked_call(
         "sluice_write_batch",
-        count <= SHORT,
+        masks is None and count <= SHORT,
         frames[0].provider.block,
         pointer(addresses),
         pointer(each),
@@ -193,6 +199,13 @@ def _detector_rows(
     rows.detector_boxes = True
     rows.infer_done = -1 if infer_done is None else int(infer_done)
     return rows
+
+
+def _set_masks(rows: ObjectRows, masks: Masks, threshold: float) -> None:
+    """Give the rows masks."""
+    table, rows.mask_cells = mask_rows(masks, rows.count)
+    set_array(rows, "masks", table)
+    rows.mask_threshold = threshold
 
 
 def add_tracked(

@@ -17,9 +17,12 @@ from sluice.contract.infer_meta import (
     write_classifications,
 )
 from sluice.contract.metadata import FrameMeta, ObjectMeta
+from sluice.contract.packed_masks import PackedMasks
 from sluice.models.attach_whole import attach_whole, label_row
-from sluice.models.detections import Detections
+from sluice.models.detections import Detections, pick_rows
 from sluice.models.whole import Classification
+
+Floats = npt.NDArray[np.float32]
 
 #: Longest side of a mask that is attached. Drawing resamples a mask to its box anyway, and a full-resolution mask of
 #: floats, which the metadata asks for, would take 8 MB for one object that fills a 1080p frame.
@@ -86,7 +89,7 @@ def attach_batch(
     Returns:
         The number of objects written.
     """
-    if len(frames) < 2 or not any(map(len, found)) or not all(detections.plain for detections in found):
+    if len(frames) < 2 or not any(map(len, found)) or not _alike(found):
         return sum(
             attach_detections(frame, detections, labels, unique_id, size)
             for frame, detections, size in zip(frames, found, sizes, strict=True)
@@ -94,9 +97,13 @@ def attach_batch(
     lengths = np.array([len(detections) for detections in found])
     owner = np.repeat(np.arange(len(found)), lengths)
     limits = np.array([(*size, *size) for size in sizes], np.float32)[owner]
-    boxes = np.concatenate([detections.xyxy for detections in found]).clip(0, limits)
+    given = np.concatenate([detections.xyxy for detections in found])
+    boxes = given.clip(0, limits)
     keep = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
     boxes[:, 2:] -= boxes[:, :2]
+    masks, threshold = _joined_masks(found)
+    if masks is not None:
+        masks = _clipped_masks(pick_rows(masks, keep, len(keep)), given[keep], boxes[keep])
     return write_batch(
         frames,
         np.bincount(owner[keep], minlength=len(found)).astype(np.uint32),
@@ -105,7 +112,28 @@ def attach_batch(
         np.concatenate([detections.class_ids for detections in found])[keep],
         _label_table(tuple(labels)),
         unique_id=unique_id,
+        masks=masks,
+        mask_threshold=threshold,
     )
+
+
+def _alike(found: Sequence[Detections]) -> bool:
+    """Whether the detections can be written in one call: nothing but boxes, and masks on all of them or on none."""
+    if not all(detections.plain for detections in found):
+        return False
+    kinds = {(detections.box_masks is None, detections.mask_threshold) for detections in found if len(detections)}
+    return len(kinds) == 1 or all(without for without, _ in kinds)
+
+
+def _joined_masks(found: Sequence[Detections]) -> tuple[Sequence[Floats] | None, float]:
+    """The masks of all detections, which are `_alike`, one after the other; and their edge."""
+    filled = [detections for detections in found if len(detections)]
+    parts = [detections.box_masks for detections in filled if detections.box_masks is not None]
+    if not parts:
+        return None, MASK_EDGE
+    packed = [part for part in parts if isinstance(part, PackedMasks)]
+    joined = PackedMasks.joined(packed) if len(packed) == len(parts) else [mask for part in parts for mask in part]
+    return joined, filled[0].mask_threshold
 
 
 def _write(
@@ -219,7 +247,7 @@ def _first_given(own: Sequence[str | None] | None, others: list[str | None]) -> 
     return [other if text is None else text for text, other in zip(own, others, strict=True)]
 
 
-def masks_of(detections: Detections, boxes: npt.NDArray[np.float32]) -> list[npt.NDArray[np.float32]] | None:
+def masks_of(detections: Detections, boxes: npt.NDArray[np.float32]) -> Sequence[Floats] | None:
     """The masks as the metadata wants them: each over its box, which may have been clipped.
 
     Args:
@@ -230,12 +258,21 @@ def masks_of(detections: Detections, boxes: npt.NDArray[np.float32]) -> list[npt
         return box_masks(detections.masks, boxes)
     if detections.box_masks is None:
         return None
-    given = detections.xyxy.copy()
+    return _clipped_masks(detections.box_masks, detections.xyxy, boxes)
+
+
+def _clipped_masks(
+    masks: Sequence[Floats], xyxy: npt.NDArray[np.float32], boxes: npt.NDArray[np.float32]
+) -> Sequence[Floats]:
+    """Masks of boxes [N,4], left, top, right, bottom, cut to those that are written: left, top, width, height."""
+    given = xyxy.copy()
     given[:, 2:] -= given[:, :2]
     whole = (given == boxes).all(axis=1)
+    if whole.all():
+        return masks
     return [
         mask if as_given else part_of_mask(mask, box, clipped)
-        for mask, as_given, box, clipped in zip(detections.box_masks, whole.tolist(), given, boxes, strict=True)
+        for mask, as_given, box, clipped in zip(masks, whole.tolist(), given, boxes, strict=True)
     ]
 
 

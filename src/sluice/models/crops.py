@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sluice.contract.packed_masks import PackedMasks
 from sluice.errors import ModelError
 from sluice.models.attach import MASK_EDGE, box_masks, masks_of, on_surface
 from sluice.models.detections import NOT_ROWS, Detections
@@ -105,6 +106,8 @@ def _joined(name: str, rows: list[Any]) -> Any:
         raise ModelError(f"the model gave {name} for some regions of a frame and none for others; right is all or none")
     if isinstance(rows[0], np.ndarray):
         return np.concatenate(rows)
+    if all(isinstance(row, PackedMasks) for row in rows):
+        return PackedMasks.joined(rows)
     return [item for row in rows for item in row]
 
 

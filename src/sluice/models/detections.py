@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sluice.errors import ModelError
+from sluice.contract.packed_masks import PackedMasks
+from sluice.errors import ContractError, ModelError
 from sluice.models import conversions
 from sluice.models.arrays import as_float32, as_int32, nms_indices, to_numpy
 from sluice.models.whole import Classification, WholeFrame, check_text
@@ -50,7 +51,8 @@ class Detections:
         angles: float32 [N]; degrees, clockwise as seen on the picture, about the centre of the box.
         masks: bool [N,height,width] of the frame. Costs a frame's size per object: give `box_masks` where you can.
         box_masks: N arrays float32 [rows,columns] whose cells are of one size and cover the object's box (before it is
-            clipped or turned); a cell above `mask_threshold` belongs to the object. Instead of `masks`.
+            clipped or turned); a cell above `mask_threshold` belongs to the object. Instead of `masks`. Networks on a
+            GPU give `PackedMasks`, which are such a sequence.
         mask_threshold: the edge in `box_masks`.
         border_colors: float32 [N,4]; red, green, blue, alpha of the box as it is drawn, each 0..1. Red if None.
         fill_colors: float32 [N,4]; the same of the box's inside; alpha 0 for no filling.
@@ -91,7 +93,8 @@ class Detections:
         self.embeddings = None if self.embeddings is None else as_float32(self.embeddings)
         self.border_colors = None if self.border_colors is None else as_float32(self.border_colors)
         self.fill_colors = None if self.fill_colors is None else as_float32(self.fill_colors)
-        self.box_masks = None if self.box_masks is None else [as_float32(mask) for mask in self.box_masks]
+        if self.box_masks is not None and not isinstance(self.box_masks, PackedMasks):
+            self.box_masks = [as_float32(mask) for mask in self.box_masks]
 
     @classmethod
     def empty(cls) -> Detections:
@@ -113,13 +116,13 @@ class Detections:
 
     @property
     def plain(self) -> bool:
-        """Whether there is nothing but boxes, scores and class ids."""
-        return all(getattr(self, name) is None for name in OPTIONAL)
+        """Whether there is nothing but boxes, scores, class ids and perhaps masks over the boxes."""
+        return all(getattr(self, name) is None for name in OPTIONAL if name != "box_masks")
 
     def __getitem__(self, index: Index) -> Detections:
         """The rows that `index` (boolean mask, integer array or slice) picks, of every array that is there."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Detections(**{n: v if n in NOT_ROWS else _pick(v, index, len(self)) for n, v in values.items()})
+        return Detections(**{n: v if n in NOT_ROWS else pick_rows(v, index, len(self)) for n, v in values.items()})
 
     def filter(
         self,
@@ -206,6 +209,12 @@ class Detections:
             raise ModelError("Detections has masks and box_masks; right is one of the two")
         if len(masks) != n:
             raise ModelError(f"Detections.box_masks has {len(masks)} items; right are {n}, one per box")
+        if isinstance(masks, PackedMasks):
+            try:
+                masks.check()
+            except ContractError as error:
+                raise ModelError(f"Detections.box_masks: {error}") from error
+            return
         for row, mask in enumerate(masks):
             _check_array(f"box_masks[{row}]", mask, np.float32, (None, None), "cells over the box")
             if mask.size == 0:
@@ -238,12 +247,14 @@ class Detections:
 _EMPTY = Detections(np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int32))
 
 
-def _pick(values: Any, index: Index, length: int) -> Any:
+def pick_rows(values: Any, index: Index, length: int) -> Any:
     """Rows of an array or of a sequence of texts; None stays None."""
     if values is None:
         return None
     if isinstance(values, np.ndarray):
         return values[index]
+    if isinstance(values, PackedMasks):
+        return values.pick(index)
     return [values[i] for i in np.arange(length)[index]]
 
 

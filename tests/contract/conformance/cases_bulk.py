@@ -15,9 +15,11 @@ from sluice.contract.bulk import (
     read_objects,
     remove_objects,
     update_tracked,
+    write_batch,
     write_objects,
 )
 from sluice.contract.metadata import UNTRACKED, BatchMeta, ObjectMeta
+from sluice.contract.packed_masks import PackedMasks
 from sluice.contract.provider import provider
 from sluice.errors import ContractError, StaleBufferError
 
@@ -158,6 +160,73 @@ def test_one_write_of_n_equals_n_writes_of_one(batch):
     assert whole.objects[2].rect.has_bg_color
 
 
+def packed(*masks):
+    """Masks of 0 and 1 as bits, each beginning at a byte."""
+    shapes = np.array([mask.shape for mask in masks], np.int64).reshape(-1, 2)
+    parts = [np.packbits(mask.astype(bool), bitorder="little") for mask in masks]
+    starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)[: len(parts)]
+    bits = np.concatenate(parts) if parts else np.zeros(0, np.uint8)
+    return PackedMasks(bits, starts, shapes[:, 1], shapes[:, 0])
+
+
+def random_masks(*shapes):
+    random = np.random.default_rng(len(shapes))
+    return [random.integers(0, 2, shape).astype(np.float32) for shape in shapes]
+
+
+ODD_SHAPES = [(1, 1), (3, 5), (1, 8), (7, 1), (9, 9), (160, 160), (33, 159), (2, 4)]
+
+
+def test_bits_become_the_floats_that_they_stand_for(frame):
+    masks = random_masks(*ODD_SHAPES)
+    count = len(masks)
+    write(
+        frame,
+        boxes=np.ones((count, 4)),
+        scores=np.ones(count),
+        class_ids=np.zeros(count, int),
+        labels=None,
+        masks=packed(*masks),
+        mask_threshold=0.25,
+    )
+    for obj, mask in zip(reversed(frame.objects), masks, strict=True):
+        assert obj.mask.tobytes() == mask.tobytes()
+        assert obj.mask.shape == mask.shape
+        assert obj.mask_threshold == 0.25
+        assert value(obj, "mask_params.size") == mask.nbytes
+
+
+def test_no_bits_for_no_objects(frame):
+    assert len(write_objects(frame, [], [], [], unique_id=1, masks=packed())) == 0
+    assert frame.infer_done
+
+
+@pytest.mark.parametrize("kind", [packed, lambda *masks: list(masks)])
+def test_masks_of_a_batch_go_to_their_frames(batch, kind):
+    masks = random_masks((3, 5), (8, 8), (1, 13))
+    counts = [1, 2]
+    assert write_batch(batch.frames, counts, BOXES, SCORES, CLASSES, unique_id=5, masks=kind(*masks)) == 3
+    written = [obj.mask for frame in batch.frames for obj in reversed(frame.objects)]
+    assert [mask.tolist() for mask in written] == [mask.tolist() for mask in masks]
+
+
+def test_a_batch_whose_masks_are_missing_in_places(batch):
+    write_batch(batch.frames, [1, 2], BOXES, SCORES, CLASSES, unique_id=5, masks=[None, np.ones((2, 3)), None])
+    written = [obj.mask for frame in batch.frames for obj in reversed(frame.objects)]
+    assert [mask is None for mask in written] == [True, False, True]
+
+
+def test_bits_that_are_picked_and_joined(frame):
+    masks = random_masks((3, 5), (8, 8), (1, 13), (2, 2))
+    first, second = packed(*masks[:2]), packed(*masks[2:])
+    joined = PackedMasks.joined([first, second])
+    picked = joined.pick(np.array([True, False, True, True]))
+    write(frame, masks=picked)
+    wanted = [masks[0], masks[2], masks[3]]
+    assert [mask.tolist() for mask in picked] == [mask.tolist() for mask in wanted]
+    assert [obj.mask.tolist() for obj in reversed(frame.objects)] == [mask.tolist() for mask in wanted]
+
+
 def test_labels_by_class(frame):
     write(frame, labels=LabelTable(["zero", "one"]))
     assert [obj.label for obj in frame.objects] == ["one", "", "zero"]
@@ -189,6 +258,10 @@ def test_infer_done_can_be_left(frame):
     assert not frame.infer_done
 
 
+def packed_as(starts, columns, lines, bits=np.zeros(3, np.uint8)):  # noqa: B008 - which nobody writes to
+    return PackedMasks(bits, *map(np.array, (starts, columns, lines)))
+
+
 WRONG = {
     "boxes of 5": ({"boxes": np.zeros((3, 5))}, r"boxes has shape \(3, 5\); it needs \(3, 4\)"),
     "boxes of text": ({"boxes": np.full((3, 4), "1")}, "boxes has dtype <U1"),
@@ -211,6 +284,22 @@ WRONG = {
     "a flat mask": ({"masks": [None, np.zeros(4, np.float32), None]}, r"masks\[1\] has shape \(4,\)"),
     "a NaN mask": ({"masks": [None, None, np.full((2, 2), math.nan)]}, r"masks\[2\] has shape"),
     "two masks": ({"masks": [None, None]}, "masks has 2 entries"),
+    "two packed masks": ({"masks": packed(*random_masks((2, 2), (2, 2)))}, "masks has 2 entries"),
+    "masks beside a wrong parent": (
+        {"masks": packed(*random_masks((9, 9), (9, 9), (9, 9))), "parents": [0, 4096, 0]},
+        r"parents\[1\] is not the address",
+    ),
+    "bits that are missing": ({"masks": packed_as([0, 1, 2], [3, 3, 3], [3, 3, 3])}, "within the 3 bytes"),
+    "bits before the first": ({"masks": packed_as([0, -1, 0], [1, 1, 1], [1, 1, 1])}, "within the 3 bytes"),
+    "a mask without columns": ({"masks": packed_as([0, 0, 0], [1, 0, 1], [1, 1, 1])}, "fewer columns or lines than 1"),
+    "a mask of endless lines": ({"masks": packed_as([0, 0, 0], [1, 1, 1], [1, 1, 1 << 62])}, "more than 31 bits"),
+    "bits in numbers": ({"masks": packed_as([0, 0, 0], [1] * 3, [1] * 3, np.zeros(3))}, "bits has dtype float64"),
+    "starts in float": ({"masks": packed_as([0.0, 0, 0], [1] * 3, [1] * 3)}, "starts has dtype float64"),
+    "columns of one": ({"masks": packed_as([0, 0, 0], [1], [1] * 3)}, r"columns has dtype int64 and shape \(1,\)"),
+    "a mask of 4 GiB": (
+        {"masks": packed_as([0, 0, 0], [1, 1, 1 << 15], [1, 1, 1 << 15], np.zeros(1 << 27, np.uint8))},
+        r"masks\[2\] has 4 GiB or more",
+    ),
     "a bright colour": ({"border_color": (2.0, 0, 0, 1)}, "border_color holds a value outside 0 to 1"),
     "two colours": ({"bg_color": np.ones((2, 4))}, r"bg_color has shape \(2, 4\); it needs \(3, 4\)"),
     "two texts": ({"texts": ["a", "b"]}, "texts has 2 entries"),

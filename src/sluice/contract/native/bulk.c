@@ -3,7 +3,7 @@
  * Every function checks all it was given before it changes anything, so that no acquired element is ever left
  * unattached (overlays draw every acquired object). Functions with `wait` FALSE return SLUICE_BUSY instead of blocking.
  */
-#include "provider.h"
+#include "masks.h"
 
 #include <math.h>
 #include <string.h>
@@ -28,13 +28,6 @@ sluice_function_name (guint index)
   return function_names[index];
 }
 
-typedef struct
-{
-  const gfloat *data;           /* height * width values, row by row */
-  guint width;
-  guint height;
-} SluiceMask;
-
 /* Objects to write. Pointers that may be NULL say so. Boxes are left, top, width, height. */
 typedef struct
 {
@@ -47,7 +40,7 @@ typedef struct
   guint label_count;            /* 0: one label per row; otherwise a table by class */
   const gchar *const *texts;    /* NULL: the labels; entries may be NULL */
   const gfloat *rotation;       /* NULL: 0; degrees clockwise */
-  const SluiceMask *masks;      /* NULL: none; data may be NULL */
+  const SluiceMask *masks;      /* NULL: none */
   gfloat mask_threshold;
   const guint64 *parents;       /* NULL: none; 0: none */
   const gdouble *border_colors; /* red, green, blue, alpha */
@@ -190,12 +183,12 @@ sluice_place_text (const SluiceProvider *provider, gpointer object, const gfloat
   FIELD (provider, object, TEXT_BG_COLOR, NvOSDColor) = black;
 }
 
+/* Hand a mask over to an object. */
 static void
-write_mask (const SluiceProvider *provider, gpointer object, const SluiceMask *mask, gfloat threshold)
+write_mask (const SluiceProvider *provider, gpointer object, const SluiceMask *mask, gfloat **made, gfloat threshold)
 {
-  gsize size = (gsize) mask->width * mask->height * sizeof (gfloat);
-  FIELD (provider, object, MASK_DATA, gpointer) = g_memdup2 (mask->data, size);
-  FIELD (provider, object, MASK_SIZE, guint) = (guint) size;
+  FIELD (provider, object, MASK_DATA, gpointer) = g_steal_pointer (made);
+  FIELD (provider, object, MASK_SIZE, guint) = mask->width * mask->height * (guint) sizeof (gfloat);
   FIELD (provider, object, MASK_THRESHOLD, gfloat) = threshold;
   FIELD (provider, object, MASK_WIDTH, guint) = mask->width;
   FIELD (provider, object, MASK_HEIGHT, guint) = mask->height;
@@ -242,8 +235,9 @@ write_rect (const SluiceProvider *provider, gpointer object, const SluiceObjectR
   }
 }
 
+/* `masks` are those that were made of the rows'; NULL where they have none. */
 static void
-write_object (const SluiceProvider *provider, gpointer object, const SluiceObjectRows *rows, guint row)
+write_object (const SluiceProvider *provider, gpointer object, const SluiceObjectRows *rows, guint row, gfloat **masks)
 {
   FIELD (provider, object, OBJECT_COMPONENT, gint) = rows->unique_component_id;
   FIELD (provider, object, OBJECT_CONFIDENCE, gfloat) = rows->scores[row];
@@ -257,8 +251,39 @@ write_object (const SluiceProvider *provider, gpointer object, const SluiceObjec
   if (rows->tracker_confidences != NULL)
     FIELD (provider, object, OBJECT_TRACKER_CONFIDENCE, gfloat) = rows->tracker_confidences[row];
   write_text (provider, object, rows, row);
-  if (rows->masks != NULL && rows->masks[row].data != NULL)
-    write_mask (provider, object, &rows->masks[row], rows->mask_threshold);
+  if (masks != NULL && masks[row] != NULL)
+    write_mask (provider, object, &rows->masks[row], &masks[row], rows->mask_threshold);
+}
+
+/* Check the rows and make their masks, then take the lock. Returns 0; or, without the lock, a fault or SLUICE_BUSY. */
+static gint64
+begin (const SluiceProvider *provider, gpointer batch, const SluiceObjectRows *rows, gfloat ***masks, gboolean wait)
+{
+  *masks = NULL;
+  gint64 fault = check_numbers (rows);
+  if (fault == 0 && rows->masks != NULL)
+    fault = sluice_make_masks (rows->masks, rows->count, masks);
+  if (fault == 0 && !sluice_enter (provider, batch, wait)) {
+    sluice_free_masks (*masks, rows->count);
+    return SLUICE_BUSY;
+  }
+  return fault;
+}
+
+/* Add the rows from `first` to before `end` to a frame. `addresses` may be NULL. */
+static void
+write_frame (const SluiceProvider *provider, gpointer batch, gpointer frame, const SluiceObjectRows *rows, guint first,
+    guint end, gfloat **masks, guint64 *addresses)
+{
+  for (guint i = first; i < end; i++) {
+    gpointer object = provider->acquire_object (batch);
+    write_object (provider, object, rows, i, masks);
+    provider->add_object (frame, object, rows->parents ? GSIZE_TO_POINTER (rows->parents[i]) : NULL);
+    if (addresses != NULL)
+      addresses[i] = GPOINTER_TO_SIZE (object);
+  }
+  if (rows->infer_done >= 0)
+    FIELD (provider, frame, FRAME_INFER_DONE, gboolean) = rows->infer_done;
 }
 
 /* Add objects to a frame and write their addresses, in row order. Returns how many, or a fault, or SLUICE_BUSY. */
@@ -267,26 +292,20 @@ sluice_write_objects (const SluiceProvider *provider, gpointer frame, const Slui
     gboolean wait)
 {
   gpointer batch = sluice_batch_of (provider, frame);
-  gint64 fault = check_numbers (rows);
-  if (fault != 0)
-    return fault;
-  if (!sluice_enter (provider, batch, wait))
-    return SLUICE_BUSY;
+  gfloat **masks;
+  gint64 result = begin (provider, batch, rows, &masks, wait);
+  if (result != 0)
+    return result;
   if (rows->parents != NULL)
-    fault = sluice_check_addresses (FIELD (provider, frame, FRAME_OBJECTS, GList *), rows->parents, rows->count, TRUE,
+    result = sluice_check_addresses (FIELD (provider, frame, FRAME_OBJECTS, GList *), rows->parents, rows->count, TRUE,
         FAULT_PARENT);
-  if (fault == 0) {
-    for (guint i = 0; i < rows->count; i++) {
-      gpointer object = provider->acquire_object (batch);
-      write_object (provider, object, rows, i);
-      provider->add_object (frame, object, rows->parents ? GSIZE_TO_POINTER (rows->parents[i]) : NULL);
-      addresses[i] = GPOINTER_TO_SIZE (object);
-    }
-    if (rows->infer_done >= 0)
-      FIELD (provider, frame, FRAME_INFER_DONE, gboolean) = rows->infer_done;
+  if (result == 0) {
+    write_frame (provider, batch, frame, rows, 0, rows->count, masks, addresses);
+    result = rows->count;
   }
   provider->unlock (batch);
-  return fault != 0 ? fault : (gint64) rows->count;
+  sluice_free_masks (masks, rows->count);
+  return result;
 }
 
 /* Add objects to many frames of one batch: counts[f] rows, in order, to frames[f]. Rows have no parents. Returns how
@@ -295,25 +314,18 @@ SLUICE_EXPORT gint64
 sluice_write_batch (const SluiceProvider *provider, const guint64 *frames, const guint32 *counts, guint n_frames,
     const SluiceObjectRows *rows, gboolean wait)
 {
-  gint64 fault = check_numbers (rows);
-  if (fault != 0 || n_frames == 0)
-    return fault;
+  if (n_frames == 0)
+    return 0;
   gpointer batch = sluice_batch_of (provider, GSIZE_TO_POINTER (frames[0]));
-  if (!sluice_enter (provider, batch, wait))
-    return SLUICE_BUSY;
-  guint row = 0;
-  for (guint f = 0; f < n_frames; f++) {
-    gpointer frame = GSIZE_TO_POINTER (frames[f]);
-    for (guint end = row + counts[f]; row < end; row++) {
-      gpointer object = provider->acquire_object (batch);
-      write_object (provider, object, rows, row);
-      provider->add_object (frame, object, NULL);
-    }
-    if (rows->infer_done >= 0)
-      FIELD (provider, frame, FRAME_INFER_DONE, gboolean) = rows->infer_done;
-  }
+  gfloat **masks;
+  gint64 result = begin (provider, batch, rows, &masks, wait);
+  if (result != 0)
+    return result;
+  for (guint f = 0, first = 0; f < n_frames; first += counts[f++])
+    write_frame (provider, batch, GSIZE_TO_POINTER (frames[f]), rows, first, first + counts[f], masks, NULL);
   provider->unlock (batch);
-  return row;
+  sluice_free_masks (masks, rows->count);
+  return rows->count;
 }
 
 SLUICE_EXPORT gint64

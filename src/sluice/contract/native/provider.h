@@ -137,6 +137,8 @@ enum
   FAULT_TRACKER_BOX,
   FAULT_TRACKER_CONFIDENCE,
   FAULT_ADDRESS,
+  FAULT_MASK_SIZE,
+  FAULT_MASK_MEMORY,
 };
 
 /* Take the batch's lock. A caller that holds the GIL must not wait for it: another thread may hold the lock and want

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sluice.contract.packed_masks import PackedMasks
 from sluice.models.decoders.masks import FEW_CELLS, MOST_CELLS
 from sluice.models.detections import Detections
 from sluice.models.gpu.kernels import mask_kernel, visible_kernel
@@ -41,7 +42,6 @@ BLOCK = 1024
 """Cells that a program computes at once."""
 EXACT = {"enable_fp_fusion": False}
 """Of a launch: arithmetic rounds as the processor's, since cells often lie at the very middle between two places."""
-BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(np.float32)
 
 
 class Grids(NamedTuple):
@@ -146,29 +146,33 @@ class MaskReader:
         """
         head = packed.shape[1] - BYTES
         facts = packed[:, :head].view(np.float32).reshape(len(packed), -1, FACTS)
+        columns, lines, sides = facts[..., COLUMNS:].astype(np.int64).transpose(2, 0, 1)
+        ends = ((columns * lines + 7) // 8).cumsum(axis=1)
+        starts = ends - (columns * lines + 7) // 8
         found = detections_of(facts[..., :COLUMNS], boxes)
+        for row, one in enumerate(found):
+            count = len(one)
+            one.box_masks = []
+            if count:
+                bits = packed[row, head : head + ends[row, count - 1]].copy()
+                one.box_masks = PackedMasks(bits, starts[row, :count], columns[row, :count], lines[row, :count])
+        self._tell_of_coarser(found, sides)
         return [
-            self._with_masks(one, row[head:], rows[: len(one), COLUMNS:].astype(np.int64))
-            for one, row, rows in zip(found, packed, facts, strict=True)
+            one if side[: len(one)].all() else one[side[: len(one)] > 0] for one, side in zip(found, sides, strict=True)
         ]
 
-    def _with_masks(self, found: Detections, masks: npt.NDArray[np.uint8], shapes: npt.NDArray[np.int64]) -> Detections:
-        columns, lines, side = shapes.T
-        ends = np.cumsum((columns * lines + 7) // 8)
-        cells = BITS.take(masks[: ends[-1] if len(ends) else 0], axis=0).reshape(-1)
-        starts = (8 * (ends - (columns * lines + 7) // 8)).tolist()
-        found.box_masks = [
-            cells[start : start + width * height].reshape(height, width)
-            for start, width, height in zip(starts, columns.tolist(), lines.tolist(), strict=True)
-        ]
-        if not self._told and ((side > 0) & (side < MOST_CELLS)).any():
+    def _tell_of_coarser(self, found: list[Detections], sides: npt.NDArray[np.int64]) -> None:
+        """Say once that the masks of a picture had to be coarser."""
+        for one, side in zip(found, sides, strict=True):
+            coarser = side[: len(one)]
+            if self._told or not ((coarser > 0) & (coarser < MOST_CELLS)).any():
+                continue
             self._told = True
             log.warning(
                 "the masks of the %d boxes of a picture are more than %d kB: such pictures' have at most %d cells a "
                 "side or fewer instead of %d; fewer boxes (max-detections, confidence-threshold) have finer ones",
-                len(found), BYTES >> 10, int(side.max()), MOST_CELLS,
+                len(one), BYTES >> 10, int(coarser.max()), MOST_CELLS,
             )  # fmt: skip
-        return found if side.all() else found[side > 0]
 
 
 def _on_frame(corners: Any, table: Any) -> Any:
