@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sluice.errors import ConfigurationError
+from sluice.errors import ConfigurationError, ModelError, SluiceError, text_of
 
 if TYPE_CHECKING:
     from gi.repository import Gst
@@ -89,6 +89,29 @@ class VlmOptions:
             **{name.replace("_", "-"): value for name, value in self.properties.items()},
         }
         return {name: value for name, value in values.items() if value is not None}
+
+
+def check_vlm(options: VlmOptions) -> None:
+    """Check all of it but what only loading a model shows; nobody is asked anything.
+
+    Raises:
+        SluiceError: a value, a file, or who is to answer cannot be used.
+    """
+    from sluice.app.gst import make_element, set_checked
+    from sluice.elements.vlm_properties import DEFAULTS
+    from sluice.elements.vlm_setup import backend_of, policy_of, settings_of
+
+    element = make_element("sluicevlm")
+    for name, value in options.element_properties(str(options.backend)).items():
+        set_checked(element, name, value)
+    values = {name: element.get_property(name) for name in DEFAULTS}
+    policy_of(values)
+    try:
+        backend_of(values, settings_of(values))
+    except SluiceError:
+        raise
+    except Exception as error:  # of a user's own class
+        raise ModelError(f"{options.backend}: {text_of(error)}") from error
 
 
 def _name_of_object(backend: Any) -> str | None:

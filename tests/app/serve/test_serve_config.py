@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import jsonschema
@@ -122,6 +124,14 @@ def test_nothing_is_reported_that_is_not_wrong_and_no_value_of_a_secret(tmp_path
         ("index_model: people", "index_model", "needs index"),
         ("{index: archive, index_model: poeple}", "index_model", "people"),
         ("index: net.onnx", "index", "is a file"),
+        ("outputs: {hls: {folder: ''}}", "outputs.hls.folder", "is empty; it names a file or folder"),
+        ("directories: {media: [' ']}", "directories.media[0]", "is empty"),
+        ("vlm: {backend: nobody}", "vlm", "nobody"),
+        ("vlm: {backend: 'net.py:Nothing'}", "vlm", "net.py"),
+        ("vlm: {backend: 'raises.py:Teller'}", "vlm", "raises.py:Teller: ValueError: no camera today"),
+        ("vlm: {backend: 'http://a/v1', model: m, schema: none.json}", "vlm", "none.json"),
+        ("vlm: {backend: 'http://a/v1', model: m, config: net.onnx, policy: newest}", "vlm", "net.onnx"),
+        ("vlm: {backend: 'http://a/v1', model: m, properties: {timout: 3}}", "vlm", "no property 'timout'"),
         ("outputs: {hls: {folder: net.onnx}}", "outputs.hls.folder", "which is a file; name a folder"),
         ("outputs: {clips: {folder: net.onnx/deep/er}}", "outputs.clips.folder", "net.onnx', which is a file"),
         (
@@ -133,10 +143,49 @@ def test_nothing_is_reported_that_is_not_wrong_and_no_value_of_a_secret(tmp_path
     ],
 )
 def test_what_the_file_names_is_looked_at(tmp_path: Path, text: str, where: str, said: str) -> None:
-    (tmp_path / "net.onnx").touch()
+    (tmp_path / "net.onnx").write_bytes(b"\xff\x00")
+    (tmp_path / "raises.py").write_text(
+        "class Teller:\n    def __init__(self):\n        raise ValueError('no camera today')\n    answer = print\n"
+    )
     found = faults(text, tmp_path)
     assert list(found) == [where] if "tls" not in text else where in found
     assert said in found[where][1]
+
+
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a certificate and its key, another key, one that is encrypted, and a file that is neither."""
+    openssl, folder = shutil.which("openssl"), tmp_path_factory.mktemp("pem")
+    if openssl is None:
+        pytest.skip("no openssl: apt-get install openssl")
+
+    def run(*arguments: str) -> None:
+        subprocess.run([openssl, *arguments], cwd=folder, check=True, capture_output=True)
+
+    run("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key", "-out", "certificate", "-subj", "/CN=a")
+    run("genpkey", "-algorithm", "RSA", "-out", "other")
+    run("pkey", "-in", "key", "-aes256", "-passout", "pass:abcd", "-out", "encrypted")
+    (folder / "garbage").write_bytes(b"no PEM")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "where", "said"),
+    [
+        ("certificate", "other", "key", "is not the key of the certificate"),
+        ("certificate", "garbage", "key", "holds no private key"),
+        ("certificate", "encrypted", "key", "is encrypted"),
+        ("certificate", ".", "key", "cannot be read"),
+        ("garbage", "key", "certificate", "holds no certificate"),
+        ("key", "key", "certificate", "holds no certificate"),
+        ("missing", "key", "certificate", "cannot be read"),
+    ],
+)
+def test_certificates_are_looked_at(pem: Path, certificate: str, key: str, where: str, said: str) -> None:
+    found = faults(f"http: {{tls: {{certificate: {certificate}, key: {key}}}}}", pem)
+    assert list(found) == [f"http.tls.{where}"]
+    assert said in found[f"http.tls.{where}"][1]
+    assert faults("http: {tls: {certificate: certificate, key: key}}", pem) == {}
 
 
 @pytest.mark.parametrize(

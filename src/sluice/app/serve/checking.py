@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import ssl
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,9 +14,10 @@ from sluice.analytics import read_config as read_analytics
 from sluice.app.outputs import TILED, folder_fault
 from sluice.app.serve.loading import Loaded
 from sluice.app.serve.marks import Location
-from sluice.app.serve.names import located_model, located_source
-from sluice.app.serve.schema import Config
+from sluice.app.serve.names import located_model, located_source, located_vlm
+from sluice.app.serve.schema import Config, TlsEntry
 from sluice.app.sources import parse_sources
+from sluice.app.vlm import check_vlm
 from sluice.errors import ModelError, SluiceError, text_of, with_own_lines
 from sluice.messages.brokers import from_url, is_url
 from sluice.models.loading import load_model
@@ -135,6 +137,8 @@ def _files(config: Config, folder: Path) -> Faults:
         for name, part in own.items():
             if fault := folder_fault(folder / part.folder.expanduser()):
                 yield ("streams", index, "outputs", name, "folder"), fault
+    if config.vlm is not None:
+        yield from tried(("vlm",), partial(check_vlm, located_vlm(config.vlm, folder)))
     if config.state is not None:
         yield from _writable(("state",), folder / config.state)
     for key, directories in (("media", config.directories.media), ("models", config.directories.models)):
@@ -166,8 +170,44 @@ def _http(config: Config, folder: Path, loaded: Loaded) -> Faults:
             ("outputs", "rtsp", "address"),
             f"is {rtsp.address!r}, which other machines can reach; set user and password, or listen at 127.0.0.1",
         )
-    for key, file in () if http.tls is None else (("certificate", http.tls.certificate), ("key", http.tls.key)):
-        if not os.access(folder / file, os.R_OK):
-            yield ("http", "tls", key), f"is {str(file)!r}, which cannot be read"
+    if http.tls is not None:
+        yield from _tls(http.tls, folder)
     for index, name in enumerate(http.references):
         yield from tried(("http", "references", index), partial(loaded.secrets.text, f"${{{name}}}"))
+
+
+def _tls(tls: TlsEntry, folder: Path) -> Faults:
+    """Give what is wrong with the certificate and its key."""
+    at: Location = ("http", "tls")
+    certificate, key = folder / tls.certificate, folder / tls.key
+    unreadable = [name for name in ("certificate", "key") if not _is_readable(folder / getattr(tls, name))]
+    for name in unreadable:
+        yield (*at, name), f"is {str(getattr(tls, name))!r}, which cannot be read"
+    if unreadable:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(certificate)
+    except ssl.SSLError:
+        yield (*at, "certificate"), f"is {str(tls.certificate)!r}, which holds no certificate; right is one in PEM"
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=_no_password)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            yield (*at, "key"), f"is {str(tls.key)!r}, which is not the key of the certificate {str(tls.certificate)!r}"
+        else:
+            yield (*at, "key"), f"is {str(tls.key)!r}, which holds no private key; right is one in PEM, not encrypted"
+    except _Encrypted:
+        yield (*at, "key"), f"is {str(tls.key)!r}, which is encrypted; take the password off, as `openssl pkey` does"
+
+
+class _Encrypted(Exception):
+    """A key asks for its password."""
+
+
+def _no_password() -> str:
+    raise _Encrypted
+
+
+def _is_readable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.R_OK)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
@@ -117,6 +117,8 @@ def validated(file: Marked, top: type[Top], environment: Mapping[str, str] | Non
         unresolved.add(at)
 
     data = secrets.resolve(file.data, note)
+    for at in empty_paths(data, top):
+        note(at, "is empty; it names a file or folder, or is left out")
     config: Top | None = None
     try:
         config = top.model_validate(data)
@@ -219,10 +221,24 @@ def _nearest(given: str, known: list[str]) -> str:
 
 def _keys(top: Any, at: Location) -> set[str]:
     """Return the keys that are right at a location, of all kinds of value that are right there."""
+    return {name for kind in _kinds(top, at) for name in _fields(kind)}
+
+
+def _kinds(top: Any, at: Location) -> list[Any]:
+    """Return the kinds of value that are right at a location."""
     kinds = _alternatives(top)
     for part in at:
         kinds = [inner for kind in kinds for inner in _inside(kind, part)]
-    return {name for kind in kinds for name in _fields(kind)}
+    return kinds
+
+
+def empty_paths(data: Any, top: Any, at: Location = ()) -> Iterator[Location]:
+    """Give the places of empty texts where a file or folder is wanted: they would be the present one."""
+    if isinstance(data, dict | list):
+        for part, value in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from empty_paths(value, top, (*at, part))
+    elif isinstance(data, str) and not data.strip() and Path in _kinds(top, at):
+        yield at
 
 
 def _fields(kind: Any) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sluice.app.serve.paths import OutsideError, inside
+from sluice.app.vlm import VlmOptions
 from sluice.models.loading import MODELS
 from sluice.models.nvinfer import CONFIGURATIONS
 from sluice.runtimes import FILES
@@ -31,6 +33,12 @@ def located_model(model: str, folder: Path) -> str:
     file, rest = _file_and_class(model)
     path = folder / Path(file).expanduser()
     return f"{path}{rest}" if path.exists() else model
+
+
+def located_vlm(options: VlmOptions, folder: Path) -> VlmOptions:
+    """Return the options of a slow model with its files from a folder."""
+    files = {name: folder / value for name in ("schema", "config") if (value := getattr(options, name)) is not None}
+    return dataclasses.replace(options, backend=located_model(str(options.backend), folder), **files)
 
 
 def allowed_model(model: str, named: Sequence[str], directories: Sequence[Path]) -> str:

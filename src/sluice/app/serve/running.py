@@ -23,13 +23,12 @@ from sluice.app.serve.context import Context
 from sluice.app.serve.gate import Access
 from sluice.app.serve.journal import LOGGER, Journal
 from sluice.app.serve.loading import Loaded, load
-from sluice.app.serve.names import located_model
+from sluice.app.serve.names import located_model, located_vlm
 from sluice.app.serve.schema import OpenTelemetryEntry
 from sluice.app.serve.server import HttpServer
 from sluice.app.serve.service import Service
 from sluice.app.serve.state import State, StateFile
 from sluice.app.serve.web import make_app
-from sluice.app.vlm import VlmOptions
 from sluice.errors import ConfigurationError, ModelError, SluiceError, with_own_lines
 from sluice.metrics.otel import OtelExport
 
@@ -240,7 +239,7 @@ def _pipeline_options(loaded: Loaded, kept: State) -> dict[str, Any]:
         "look_for": config.look_for,
         "index": None if config.index is None else folder / config.index,
         "index_model": None if config.index_model is None else located_model(config.index_model, folder),
-        "vlm": None if config.vlm is None else _located_vlm(config.vlm, folder),
+        "vlm": None if config.vlm is None else located_vlm(config.vlm, folder),
         **thresholds.model_dump(),
     }
 
@@ -253,11 +252,6 @@ def _located(options: OutputOptions, folder: Path) -> OutputOptions:
         if (part := getattr(options, name)) is not None
     }
     return dataclasses.replace(options, **changes)
-
-
-def _located_vlm(options: VlmOptions, folder: Path) -> VlmOptions:
-    files = {name: folder / value for name in ("schema", "config") if (value := getattr(options, name)) is not None}
-    return dataclasses.replace(options, backend=located_model(str(options.backend), folder), **files)
 
 
 class _Scrubbing(logging.Formatter):
