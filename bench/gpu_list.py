@@ -32,6 +32,9 @@ LEAST = 20.0
 """Seconds that must be left for a form to be begun."""
 COLUMNS = {"Yolo26n": 6, "Yolo26nSeg": 38, "RtDetr": 84}
 """Of the networks' rows: the decoders of gpu.py read them so, and releases of ultralytics differ."""
+LONG = "long.h264"
+"""The clip so often one behind the other that it lasts for a profile; `sluice run` plays what loops at its own rate."""
+TIMES = 40
 DONE, FAILED, LATE, UNTRIED = "done", "failed", "not over in its time", "no time was left"
 
 
@@ -94,7 +97,7 @@ def forms(clip: str, h265: str | None, folder: Path) -> list[Form]:
             "gil",
             90,
             (
-                *("gil.py", "--", *[clip] * 8, "--decoder", "nvdec", "--frames", "1000"),
+                *("gil.py", "--", *[str(folder / LONG)] * 8, "--decoder", "nvdec"),
                 *("--model", str(HERE / network), "--messages", str(folder / "gil.jsonl")),
                 *(part for option in options for part in ("--model-option", option)),
             ),
@@ -222,6 +225,7 @@ def main() -> None:
         wrong = check(listed)
         print(*wrong, sep="\n")
         sys.exit(bool(wrong))
+    (folder / LONG).write_bytes(arguments.clip.read_bytes() * TIMES)
     found = measure(listed, folder / "list.json", arguments.minutes * 60, frozenset(arguments.again))
     print(json.dumps({form.name: found[form.name]["status"] for form in listed}, indent=1))
 
