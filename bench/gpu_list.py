@@ -68,23 +68,23 @@ def forms(clip: str, h265: str | None, folder: Path) -> list[Form]:
         given = ("gpu.py", shown, "--streams", str(streams), "--frames", str(frames), "--out", str(out), *more)
         return Form(name, seconds, given, out)
 
-    compiled, seg, detr = ("--compile",), ("--network", "yolo26.py:Yolo26nSeg"), ("--network", "yolo26.py:RtDetr")
-    tests = [str(HERE.parent / "tests" / "gpu" / f"test_gpu_{name}.py") for name in ("masks", "engine", "heads")]
+    every, detr = ("decode", "model", "all", "--compile", "--processes", "1", "2"), "yolo26.py:RtDetr"
+    sluice_run = ("-m", "sluice.app.cli", "run", *[str(folder / LONG)] * 8, "--decoder", "nvdec", "--quiet")
+    given = (part for option in options for part in ("--model-option", option))
+    with_network = ("--model", str(HERE / network), *given)
+    messages = ("--messages", str(folder / "run.jsonl"))
     listed = [
-        Form("tests-masks", 150, ("-m", "pytest", "-q", "-rs", *tests)),
         # All sizes at once: the pipelines below find them in the cache.
         Form("network-compiled", 300, ("network_alone.py", network, "4", "8", "16", "32", "--compile")),
-        gpu("compiled-8", 180, "--forms", "decode", "model", "all", *compiled, streams=8),
-        gpu("compiled-32", 240, "--forms", "decode", "model", "all", *compiled, streams=32),
-        gpu("compiled-8-in-2", 150, "--forms", "all", *compiled, "--processes", "2", streams=8),
-        gpu("segmentation-8", 90, "--forms", "network", "model", *seg, streams=8),
-        gpu("graph-32", 60, "--forms", "model", streams=32, frames=1500),
-        gpu("compiled-32-in-2", 180, "--forms", "model", "all", *compiled, "--processes", "2", streams=32),
-        gpu("rtdetr-8", 90, "--forms", "network", "model", *detr, streams=8, frames=1000),
-        gpu("one-stream", 90, "--forms", "decode", "model", "all", streams=1),
+        gpu("8", 240, "--forms", *every, streams=8),
+        gpu("32", 300, "--forms", *every, streams=32),
+        gpu("segmentation-8", 90, "--forms", "network", "model", "--network", "yolo26.py:Yolo26nSeg", streams=8),
         gpu("article-8", 90, "--forms", "article", "article-compiled", streams=8),
-        gpu("article-32", 90, "--forms", "article", "article-compiled", streams=32),
-        Form("swap", 90, ("swap.py", *swapped, "50", "--model", f"{HERE / 'swap.py'}:OnCard")),
+        gpu("article-32", 120, "--forms", "article", "article-compiled", streams=32),
+        Form("gil", 90, ("gil.py", "--", *sluice_run[3:-1], *with_network, *messages)),
+        gpu("1", 90, "--forms", "decode", "model", "all", streams=1),
+        Form("run-in-2", 90, (*sluice_run, *with_network, *messages, "--processes", "2", "--frames", "3000")),
+        gpu("paced-32", 90, "--forms", "all", "--compile", "--paced", streams=32, frames=450),
         Form(
             "swap-network",
             120,
@@ -93,20 +93,16 @@ def forms(clip: str, h265: str | None, folder: Path) -> list[Form]:
                 *("--options", ";".join((*options[:2], "prepare=4"))),
             ),
         ),
-        Form(
-            "gil",
-            90,
-            (
-                *("gil.py", "--", *[str(folder / LONG)] * 8, "--decoder", "nvdec"),
-                *("--model", str(HERE / network), "--messages", str(folder / "gil.jsonl")),
-                *(part for option in options for part in ("--model-option", option)),
-            ),
-        ),
+        gpu("graph-8", 60, "--forms", "model", "all", streams=8),
+        gpu("graph-32", 90, "--forms", "model", "all", streams=32, frames=1500),
+        gpu("rtdetr-8", 90, "--forms", "network", "model", "--network", detr, streams=8, frames=1000),
+        Form("swap", 90, ("swap.py", *swapped, "50", "--model", f"{HERE / 'swap.py'}:OnCard")),
     ]
     if h265 is not None:
-        place = next(i for i, form in enumerate(listed) if form.name == "rtdetr-8")
-        more = "--forms", "decode", "model", "all", *compiled
-        listed.insert(place, gpu("h265-32", 180, *more, streams=32, frames=1500, shown=h265))
+        place = next(i for i, form in enumerate(listed) if form.name == "segmentation-8")
+        listed.insert(place, gpu("h265-32", 240, "--forms", *every, streams=32, frames=1500, shown=h265))
+        listed.append(gpu("h265-8", 180, "--forms", *every, streams=8, shown=h265))
+        listed.append(gpu("h265-1", 90, "--forms", "decode", "model", "all", streams=1, shown=h265))
     return listed
 
 

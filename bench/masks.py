@@ -15,6 +15,7 @@ from collections.abc import Callable
 import gi
 import numpy as np
 from busy import busy_threads
+
 from contract import measure
 
 gi.require_version("Gst", "1.0")

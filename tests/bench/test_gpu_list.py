@@ -106,7 +106,7 @@ def test_every_command_line_is_taken(tmp_path, monkeypatch):
     assert gpu_list.check(forms(str(tmp_path / "none"), None, tmp_path)) != []
 
 
-@pytest.mark.parametrize("name", ["swap", "swap-network", "network-compiled", "gil"])
+@pytest.mark.parametrize("name", ["swap", "swap-network", "network-compiled", "gil", "run-in-2"])
 def test_the_other_programs_take_theirs(tmp_path, name):
     """They parse their command lines before they need a GPU; --help behind the arguments ends them there.
 
