@@ -17,10 +17,10 @@ PATIENCE = 10
 @pytest.fixture(autouse=True)
 def no_spare_threads(monkeypatch):
     """Those of other tests stay out of it."""
-    monkeypatch.setattr(threads, "_spare", [])
+    monkeypatch.setattr(threads, "_spare", {})
 
 
-def ran(body=lambda: None) -> threading.Thread:
+def ran(body=lambda: None, device="auto") -> threading.Thread:
     """The thread on which a function ran to its end."""
     on: list[threading.Thread] = []
 
@@ -28,7 +28,7 @@ def ran(body=lambda: None) -> threading.Thread:
         on.append(threading.current_thread())
         body()
 
-    one = ModelThread(noting, "one")
+    one = ModelThread(noting, "one", device)
     one.join(PATIENCE)
     assert not one.is_alive()
     return on[0]
@@ -37,6 +37,12 @@ def ran(body=lambda: None) -> threading.Thread:
 def test_the_thread_of_one_that_has_ended_is_used_again():
     first = ran()
     assert [ran() for _ in range(5)] == [first] * 5
+
+
+def test_a_device_has_threads_of_its_own():
+    first, second = ran(device="cuda:0"), ran(device="cuda:1")
+    assert first is not second
+    assert [ran(device="cuda:1"), ran(device="cuda:0")] == [second, first]
 
 
 def test_two_at_once_have_a_thread_each():

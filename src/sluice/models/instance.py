@@ -147,7 +147,7 @@ class ModelInstance:
         self._lock = threading.Lock()  # nothing is queued behind the order to end
         self._ends = self._closed = False
         _instances.add(self)
-        self._thread = ModelThread(self._run, f"model {definition.model}"[:60])
+        self._thread = ModelThread(self._run, f"model {definition.model}"[:60], definition.device)
 
     def wait_loaded(self, timeout: float | None = None) -> Any:
         """Return the model once it is loaded and warmed up.

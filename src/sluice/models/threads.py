@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextvars
 import queue
+import re
 import sys
 import threading
 from collections.abc import Callable
 
 MOST_SPARE = 2
-"""Threads that wait for a next model: a change needs one, as the old model works while the new one is loaded."""
+"""Threads of a device that wait for a next model: one is needed for a change, as the old model works meanwhile."""
 
 
 class ModelThread:
@@ -25,14 +26,16 @@ class ModelThread:
     Args:
         body: what is run; it lets no exception out.
         name: the thread's name meanwhile.
+        device: where the model is executed, as sluiceinfer's property says it; its threads are for that device alone.
     """
 
-    def __init__(self, body: Callable[[], None], name: str) -> None:
-        self.name = name
+    def __init__(self, body: Callable[[], None], name: str, device: str = "auto") -> None:
+        self.name, self.device = name, device
         self._body: Callable[[], None] | None = body
         self._over = threading.Event()
         with _lock:
-            thread = _spare.pop() if _spare else None
+            spare = _spare.get(device)
+            thread = spare.pop() if spare else None
         (thread or _Thread()).jobs.put(self)
 
     def join(self, timeout: float | None = None) -> None:
@@ -51,7 +54,7 @@ class ModelThread:
         try:
             contextvars.Context().run(body)
             del body  # who waits may look whether the model is gone
-            stays = _as_new() and _spared(thread)
+            stays = _as_new(self.device) and _spared(thread, self.device)
         finally:
             self._over.set()
         return stays
@@ -77,20 +80,21 @@ class _Thread:
 
 
 _lock = threading.Lock()
-_spare: list[_Thread] = []
+_spare: dict[str, list[_Thread]] = {}
 
 
-def _spared(thread: _Thread) -> bool:
-    """Keep a thread for the next model unless enough are kept."""
+def _spared(thread: _Thread, device: str) -> bool:
+    """Keep a thread for the next model of a device unless enough are kept."""
     with _lock:
-        keep = len(_spare) < MOST_SPARE
+        spare = _spare.setdefault(device, [])
+        keep = len(spare) < MOST_SPARE
         if keep:
-            _spare.append(thread)
+            spare.append(thread)
     return keep
 
 
-def _as_new() -> bool:
-    """Whether PyTorch is set on this thread as on a new one; a model may have left it otherwise."""
+def _as_new(device: str) -> bool:
+    """Whether PyTorch is set on this thread as a device's model is given it; a model may have left it otherwise."""
     torch = sys.modules.get("torch")
     if torch is None:
         return True
@@ -102,8 +106,9 @@ def _as_new() -> bool:
             torch.empty(0).device.type != "cpu",
         ]
         if torch.cuda.is_initialized():
+            number = re.fullmatch(r"cuda:(\d+)", device)
             changed += [
-                torch.cuda.current_device() != 0,
+                torch.cuda.current_device() != int(number[1] if number else 0),
                 torch.cuda.current_stream() != torch.cuda.default_stream(),
             ]
     except (AttributeError, TypeError):  # another thread imports it just now, or it is older than 2.4
