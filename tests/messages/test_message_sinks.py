@@ -5,12 +5,14 @@ import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from sluice.errors import ConfigurationError
 from sluice.messages import open_sink
+from waiting import until
 
 
 def write(sink, *messages):
@@ -90,6 +92,74 @@ def test_a_message_that_fits_only_in_part_leaves_nothing_behind(tmp_path):
     result = subprocess.run([sys.executable, "-c", LIMITED, path], capture_output=True, text=True, check=True)
     assert result.stdout == "[True, False, True]\n"
     assert path.read_text() == "whole\nfits\n"
+
+
+WRITER = """
+import sys
+from sluice.messages import open_sink
+sink, letter = open_sink("", sys.argv[1], append=True), sys.argv[2].encode()
+for _ in range(300):
+    assert sink.write([letter * 50_000]) == [None]
+print("written", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_several_append_is_whole_lines_also_when_some_are_killed(tmp_path):
+    path = tmp_path / "m.jsonl"
+
+    def begin(letter):
+        command = [sys.executable, "-c", WRITER, str(path), letter]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    killed, lasting = begin("k"), [begin("a"), begin("b")]
+    try:
+        for _ in range(10):
+            before = path.stat().st_size if path.exists() else 0
+            until(lambda before=before: path.exists() and path.stat().st_size > before)
+            killed.kill()
+            killed.wait()
+            killed = begin("k")
+        for writer in lasting:
+            assert writer.stdout.readline() == b"written\n"
+    finally:
+        for writer in (killed, *lasting):
+            writer.kill()
+            writer.communicate()
+    write(open_sink("", str(path), append=True), b"last")
+    lines = path.read_bytes().split(b"\n")
+    assert lines[-2:] == [b"last", b""]
+    counts = Counter(line for line in lines if line[:1] in (b"a", b"b"))
+    assert counts == {b"a" * 50_000: 300, b"b" * 50_000: 300}
+    assert all(set(line) == {ord("k")} for line in lines[:-2] if line[:1] not in (b"a", b"b"))
+
+
+def test_a_line_that_a_killed_run_left_unfinished_is_ended_before_the_next(tmp_path):
+    path = tmp_path / "m.jsonl"
+    path.write_bytes(b"whole\ntor")
+    write(open_sink("", str(path), append=True), b"next", b"more")
+    assert path.read_bytes() == b"whole\ntor\nnext\nmore\n"
+
+
+@pytest.mark.parametrize(("first", "second"), [(False, False), (False, True), (True, False)])
+def test_a_file_that_another_run_writes_is_refused_and_not_touched(tmp_path, first, second):
+    path = tmp_path / "m.jsonl"
+    holder = open_sink("", str(path), append=first)
+    holder.write([b"one"])
+    with pytest.raises(ConfigurationError, match=rf"being written by another run \(process {os.getpid()}\)"):
+        open_sink("", str(path), append=second)
+    holder.write([b"two"])
+    assert path.read_bytes() == b"one\ntwo\n"
+    holder.close()
+    write(open_sink("", str(path), append=second), b"three")
+    assert path.read_bytes() == (b"one\ntwo\n" if second else b"") + b"three\n"
+
+
+def test_a_file_that_is_rotated_is_shared_with_nobody(tmp_path):
+    holder = rotating(tmp_path / "m", append=True)
+    with pytest.raises(ConfigurationError, match="another run"):
+        open_sink("", str(tmp_path / "m"), append=True)
+    holder.close()
 
 
 def rotating(path, **options):

@@ -96,7 +96,12 @@ class SluiceMsgBroker(InPlaceElement):
     location = _hidden(
         "location", "A file, '-' or nothing for the standard output, or a URL: kafka://host:port/topic, mqtt://, …"
     )
-    append = GObject.Property(type=bool, default=False, blurb="Add to the file instead of emptying it at the start")
+    append = GObject.Property(
+        type=bool,
+        default=False,
+        blurb="Add to the file instead of emptying it at the start; several may append to one file, whole lines. "
+        "Without it, or with rotate-size, the file is this element's alone",
+    )
     rotate_size = GObject.Property(
         type=GObject.TYPE_UINT64,
         default=0,

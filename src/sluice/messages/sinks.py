@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sluice.errors import ConfigurationError
+from sluice.messages.file_locks import claim, writing
 
 
 class Sink(Protocol):
@@ -31,11 +32,18 @@ class Sink(Protocol):
 class LineSink:
     """Writes each message and its line end to a file descriptor at once, so that a reader sees whole lines."""
 
-    def __init__(self, descriptor: int, *, owned: bool) -> None:
-        """Write to a descriptor; ``owned`` ones are closed by `close`."""
+    def __init__(self, descriptor: int, *, owned: bool, shared: bool = False) -> None:
+        """Write to a descriptor.
+
+        Args:
+            descriptor: of anything that can be written; a shared file is open for reading and appending.
+            owned: whether `close` closes it.
+            shared: whether others may write lines to it too, and be killed over one.
+        """
         self._descriptor = descriptor
         self._owned = owned
         self._regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        self._shared = shared and self._regular
 
     @property
     def size(self) -> int:
@@ -48,8 +56,18 @@ class LineSink:
 
     def write_one(self, message: bytes) -> OSError | None:
         """Write one message; return why it did not get there."""
-        line = memoryview(message + b"\n")
-        written = 0
+        if not self._shared:
+            return self._write_line(message + b"\n")
+        # Otherwise another could be killed over a line of its own between the look and this one.
+        with writing(self._descriptor):
+            try:
+                begin = b"\n" if self._is_torn() else b""
+            except OSError as error:
+                return error
+            return self._write_line(begin + message + b"\n")
+
+    def _write_line(self, text: bytes) -> OSError | None:
+        line, written = memoryview(text), 0
         try:
             while written < len(line):
                 written += os.write(self._descriptor, line[written:])
@@ -59,6 +77,16 @@ class LineSink:
                 os.ftruncate(self._descriptor, os.lseek(self._descriptor, -written, os.SEEK_CUR))
             return error
         return None
+
+    def clear(self) -> None:
+        """Empty the file."""
+        os.ftruncate(self._descriptor, 0)
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+
+    def _is_torn(self) -> bool:
+        """Whether the file ends within a line, as one does whose writer was killed."""
+        size = self.size
+        return size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
 
     def flush(self) -> None:
         """Return once a file's lines are on the disk; pipes and terminals have theirs already."""
@@ -85,9 +113,10 @@ class RotatingSink:
 
         Raises:
             OSError: it cannot be opened.
+            ConfigurationError: somebody else writes it.
         """
         self._path, self._most, self._count = path, size, count
-        self._sink = LineSink(_open_file(path, append=append), owned=True)
+        self._sink = LineSink(_open_file(path, append=append, shared=False), owned=True, shared=append)
 
     def write(self, messages: Sequence[bytes]) -> list[Exception | None]:
         """Write each message, into a new file where the present one would grow too large; answer as `LineSink`."""
@@ -98,17 +127,20 @@ class RotatingSink:
             size = self._sink.size
             if size and size + len(message) + 1 > self._most:
                 self._rotate()
-        except OSError as error:
+        except (OSError, ConfigurationError) as error:
             return error
         return self._sink.write_one(message)
 
     def _rotate(self) -> None:
         self._sink.flush()
+        if not self._count:
+            self._sink.clear()
+            return
         for number in range(self._count, 0, -1):
             newer = Path(f"{self._path}.{number - 1}") if number > 1 else self._path
             with suppress(FileNotFoundError):
                 newer.replace(f"{self._path}.{number}")
-        new = LineSink(_open_file(self._path, append=False), owned=True)
+        new = LineSink(_open_file(self._path, append=False, shared=False), owned=True)
         self._sink.close()
         self._sink = new
 
@@ -150,9 +182,29 @@ class PipeSink:
             self._sink.close()
 
 
-def _open_file(path: Path, *, append: bool) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_APPEND if append else os.O_TRUNC)
-    return os.open(path, flags, 0o666)
+def _open_file(path: Path, *, append: bool, shared: bool) -> int:
+    """Open a file and lock it until it is closed, before anything in it is changed.
+
+    Args:
+        path: of the file.
+        append: keep what it holds; it is opened for reading too.
+        shared: let others append to it at the same time.
+
+    Raises:
+        OSError: it cannot be opened.
+        ConfigurationError: somebody else writes it, and one of both does not share it.
+    """
+    flags = (os.O_RDWR | os.O_APPEND) if append else os.O_WRONLY
+    descriptor = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            claim(descriptor, path, shared=shared)
+            if not append:
+                os.ftruncate(descriptor, 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def open_sink(
@@ -163,12 +215,14 @@ def open_sink(
     Args:
         proto: "stdout", "file", or "" to tell from ``location``.
         location: the file's path or file:// URL; "" or "-" means the standard output.
-        append: keep what the file holds; otherwise the file starts empty.
+        append: keep what the file holds, and let others append to it too; otherwise the file starts empty, and is this
+            one's alone.
         rotate_size: bytes after which a new file is begun; 0: never.
         rotate_count: how many older files are kept.
 
     Raises:
-        ConfigurationError: the two do not fit together, or the file cannot be opened for writing, with the reason.
+        ConfigurationError: the two do not fit together, the file cannot be opened for writing, with the reason, or
+            somebody else writes it.
     """
     to_stdout = location in ("", "-")
     proto = proto or ("stdout" if to_stdout else "file")
@@ -184,6 +238,6 @@ def open_sink(
     try:
         if rotate_size:
             return RotatingSink(path, append=append, size=rotate_size, count=rotate_count)
-        return LineSink(_open_file(path, append=append), owned=True)
+        return LineSink(_open_file(path, append=append, shared=append), owned=True, shared=append)
     except OSError as error:
         raise ConfigurationError(f"location {location!r} cannot be written: {error.strerror}") from error
