@@ -7,6 +7,7 @@ import errno
 import json as json_module
 import os
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -14,6 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from sluice import __version__
+from sluice.app.early_end import ends_at_once
 from sluice.app.fleet import commands as fleet
 from sluice.app.leaving import leave
 from sluice.app.search_command import search
@@ -32,10 +34,18 @@ app = typer.Typer(
 def main() -> None:
     """Entry point of the command."""
     try:
-        _run()
+        # A run and a service take their place once they are imported, which takes longest.
+        with ends_at_once(signal.SIGTERM, status=_status_at_a_signal(sys.argv[1:])):
+            _run()
     except SystemExit as end:
         leave(end.code)
         raise
+
+
+def _status_at_a_signal(arguments: list[str]) -> int | None:
+    """The exit status where a signal comes before the command is at work: a service ends well by one, nothing else."""
+    runs = arguments[:1] == ["serve"] and not {"--check", "--schema", "--openapi"}.intersection(arguments)
+    return 0 if runs else None
 
 
 def _run() -> None:

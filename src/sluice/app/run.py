@@ -63,6 +63,8 @@ def run(
         print(f"sluice: {with_own_lines(error)}", file=sys.stderr)
         return WRONG_ARGUMENTS
     if not pipeline.started:
+        if status > 128:  # whoever ended it is told that it was heard
+            print("sluice: ended before it had started", file=sys.stderr)
         return status
     summary = pipeline.summary
     status = status if status != OK or summary.ok else FAILED
