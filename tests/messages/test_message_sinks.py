@@ -189,3 +189,19 @@ def test_without_older_files_rotation_starts_anew(tmp_path):
 def test_a_file_url_is_a_file(tmp_path):
     write(open_sink("", f"file://{tmp_path / 'm'}"), b"x")
     assert files(tmp_path) == {"m": b"x\n"}
+
+
+def test_messages_that_are_written_together_leave_no_part_behind(tmp_path):
+    """The limit is reached within the third of four: two are whole, the third's part is cut off, the fourth fits."""
+    path = tmp_path / "m.jsonl"
+    program = LIMITED.replace('[b"whole", b"does not fit in", b"fits"]', '[b"one", b"two", b"does not fit", b"four"]')
+    result = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
+    assert result.stdout == "[True, True, False, True]\n"
+    assert path.read_text() == "one\ntwo\nfour\n"
+
+
+def test_messages_to_a_full_disk_each_have_the_error(tmp_path):
+    program = LIMITED.replace("(15,", "(0,").replace("error is None for", "error.errno for")
+    result = subprocess.run([sys.executable, "-c", program, tmp_path / "m"], capture_output=True, text=True, check=True)
+    assert result.stdout == f"{[errno.EFBIG] * 3}\n"
+    assert (tmp_path / "m").read_bytes() == b""

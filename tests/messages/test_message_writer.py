@@ -59,6 +59,28 @@ def test_messages_are_written_in_order_and_flushed_before_the_end_is_told():
     assert (made.counters.queued, made.counters.written, made.counters.dropped) == (1000, 1000, 0)
 
 
+def test_more_messages_at_once_than_there_is_room_for_wait_for_the_thread():
+    sink = Gate()
+    made = writer(sink, capacity=3)
+    lines = [b"%d" % n for n in range(100)]
+    made.put(*lines)
+    written(made)
+    assert sink.lines == lines
+    assert (made.counters.queued, made.counters.written, made.counters.dropped) == (100, 100, 0)
+
+
+def test_of_more_messages_at_once_than_there_is_room_for_the_oldest_are_dropped():
+    sink = Gate(opened=False)
+    made = writer(sink, capacity=3, overflow=Overflow.DROP_OLDEST)
+    made.put(b"first")
+    assert sink.entered.wait(10)
+    made.put(*[b"%d" % n for n in range(10)])
+    sink.opened.set()
+    written(made)
+    assert sink.lines == [b"first", b"7", b"8", b"9"]
+    assert (made.counters.queued, made.counters.dropped) == (11, 7)
+
+
 def test_closing_writes_what_waits():
     sink = Gate()
     made = writer(sink)

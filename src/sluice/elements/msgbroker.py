@@ -329,10 +329,10 @@ class SluiceMsgBroker(InPlaceElement):
             if not self._broker_known:
                 self._output.wait_for_broker()
                 self._broker_known = True
-            for payload in payloads:
-                self._output.put(payload)
-            if payloads and self._waits:
-                self._output.wait_written()
+            if payloads:
+                self._output.put(*payloads)
+                if self._waits:
+                    self._output.wait_written()
         return bool(self.srcpad.is_linked())  # with nothing linked behind, the buffer's way ends here
 
     def _adapt_to_source(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import os
 import stat
 from collections.abc import Sequence
@@ -51,8 +53,27 @@ class LineSink:
         return os.fstat(self._descriptor).st_size
 
     def write(self, messages: Sequence[bytes]) -> list[Exception | None]:
-        """Write each message at once; return for each None, or why it did not get there."""
-        return [self.write_one(message) for message in messages]
+        """Write each message at once, a file's in one go; return for each None, or why it did not get there."""
+        together = self._write_together(messages) if self._regular and len(messages) > 1 else 0
+        alone = [self.write_one(message) for message in messages[together:]]
+        return [*itertools.repeat(None, together), *alone]
+
+    def _write_together(self, messages: Sequence[bytes]) -> int:
+        """Write messages in one go and return how many got there; of one that did in part nothing is left behind."""
+        lines = [message + b"\n" for message in messages]
+        try:
+            written = os.write(self._descriptor, b"".join(lines))
+        except OSError:
+            return 0  # why is found out with the first of them alone
+        ends = list(itertools.accumulate(map(len, lines), initial=0))
+        whole = bisect.bisect_right(ends, written) - 1
+        self._take_back(written - ends[whole])
+        return whole
+
+    def _take_back(self, count: int) -> None:
+        """Cut off what was written last, so that the next line begins at a line's start; a pipe has it already."""
+        if count and self._regular:
+            os.ftruncate(self._descriptor, os.lseek(self._descriptor, -count, os.SEEK_CUR))
 
     def write_one(self, message: bytes) -> OSError | None:
         """Write one message; return why it did not get there."""
@@ -72,9 +93,7 @@ class LineSink:
             while written < len(line):
                 written += os.write(self._descriptor, line[written:])
         except OSError as error:
-            # A full disk takes a part of the line; cut it off, so that the next line begins at a line's start.
-            if self._regular and written:
-                os.ftruncate(self._descriptor, os.lseek(self._descriptor, -written, os.SEEK_CUR))
+            self._take_back(written)  # a full disk takes a part of the line
             return error
         return None
 

@@ -90,20 +90,26 @@ class Writer:
         with self._changed:
             return Counters(**vars(self._counters))
 
-    def put(self, message: bytes) -> None:
-        """Queue a message; waits for room only with Overflow.WAIT, and not while `release` is in force."""
+    def put(self, *messages: bytes) -> None:
+        """Queue messages; waits for room only with Overflow.WAIT, and not while `release` is in force."""
         with self._changed:
-            if self._overflow is Overflow.WAIT:
-                self._changed.wait_for(lambda: self._messages < self._capacity or self._released)
-            self._counters.queued += 1
-            if self._messages >= self._capacity:
-                if self._overflow is Overflow.DROP_NEWEST:
-                    self._counters.dropped += 1
-                    return
-                self._drop_oldest()
-            self._waiting.append(message)
-            self._messages += 1
+            for message in messages:
+                self._queue(message)
             self._changed.notify_all()
+
+    def _queue(self, message: bytes) -> None:
+        """Queue one message; called with the lock."""
+        if self._overflow is Overflow.WAIT and self._messages >= self._capacity:
+            self._changed.notify_all()  # the thread does not know yet of what was queued just before
+            self._changed.wait_for(lambda: self._messages < self._capacity or self._released)
+        self._counters.queued += 1
+        if self._messages >= self._capacity:
+            if self._overflow is Overflow.DROP_NEWEST:
+                self._counters.dropped += 1
+                return
+            self._drop_oldest()
+        self._waiting.append(message)
+        self._messages += 1
 
     def wait_written(self) -> None:
         """Wait until the sink has had all messages queued so far; not while `release` is in force."""
