@@ -148,6 +148,8 @@ def test_what_is_wrong_with_a_model_is_said_once_with_its_own_lines(
     said = done.stderr + done.stdout
     assert said.count(error) == 1
     assert f"{model}, line {line}" in said.replace('"', "")
+    ended = "error: sluiceinfer ended the run at stream 0, frame 0; the standard error says why"
+    assert (ended in done.stdout) == ("infer = staticmethod(f)" in text)  # else nothing had begun
     assert f"{Path(cli.__file__).parents[1]}/" not in said  # our own lines are of no use to anybody but us
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sluice.app.outputs import LiveOutputs
     from sluice.app.processes import Processes
 
+_PLACE = re.compile(r"(?P<who>[^:\n]*)(?:: (?P<place>stream \d+(?:, frame \d+)?))?")
 OK, FAILED, WRONG_ARGUMENTS, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -72,9 +74,18 @@ def run(
         status = status or FAILED
     messages = options.get("messages")
     files = [path for path in (messages, summary_file) if path is not None and Path(path).expanduser().is_file()]
-    new = replace(summary, errors=[error for error in summary.errors if error != told])
+    new = replace(summary, errors=[_short(error) if error == told else error for error in summary.errors])
     _report(new, files, sys.stderr if str(messages) == "-" else sys.stdout)
     return status
+
+
+def _short(told: str) -> str:
+    """Return who ended a run and where, of an error that was printed with all that is known."""
+    found = _PLACE.match(told)
+    assert found is not None  # every text has a beginning
+    return (
+        f"{found['who']} ended the run{' at ' + found['place'] if found['place'] else ''}; the standard error says why"
+    )
 
 
 def _outputs(wanted: Wanted | None, processes: int, options: dict[str, Any]) -> LiveOutputs | None:
