@@ -68,7 +68,8 @@ def forms(clip: str, h265: str | None, folder: Path) -> list[Form]:
         given = ("gpu.py", shown, "--streams", str(streams), "--frames", str(frames), "--out", str(out), *more)
         return Form(name, seconds, given, out)
 
-    every, detr = ("decode", "model", "all", "--compile", "--processes", "1", "2"), "yolo26.py:RtDetr"
+    every, detr = ("--forms", "decode", "model", "all", "--compile"), "yolo26.py:RtDetr"
+    shared_out = ("--forms", "all", "--compile", "--processes", "2")
     sluice_run = ("-m", "sluice.app.cli", "run", *[str(folder / LONG)] * 8, "--decoder", "nvdec", "--quiet")
     given = (part for option in options for part in ("--model-option", option))
     with_network = ("--model", str(HERE / network), *given)
@@ -76,8 +77,10 @@ def forms(clip: str, h265: str | None, folder: Path) -> list[Form]:
     listed = [
         # All sizes at once: the pipelines below find them in the cache.
         Form("network-compiled", 300, ("network_alone.py", network, "4", "8", "16", "32", "--compile")),
-        gpu("8", 240, "--forms", *every, streams=8),
-        gpu("32", 300, "--forms", *every, streams=32),
+        gpu("8", 150, *every, streams=8),
+        gpu("8-in-2", 100, *shared_out, streams=8),
+        gpu("32", 200, *every, streams=32),
+        gpu("32-in-2", 120, *shared_out, streams=32),
         gpu("segmentation-8", 90, "--forms", "network", "model", "--network", "yolo26.py:Yolo26nSeg", streams=8),
         gpu("article-8", 90, "--forms", "article", "article-compiled", streams=8),
         gpu("article-32", 120, "--forms", "article", "article-compiled", streams=32),
@@ -100,8 +103,10 @@ def forms(clip: str, h265: str | None, folder: Path) -> list[Form]:
     ]
     if h265 is not None:
         place = next(i for i, form in enumerate(listed) if form.name == "segmentation-8")
-        listed.insert(place, gpu("h265-32", 240, "--forms", *every, streams=32, frames=1500, shown=h265))
-        listed.append(gpu("h265-8", 180, "--forms", *every, streams=8, shown=h265))
+        listed.insert(place, gpu("h265-32", 200, *every, streams=32, frames=1500, shown=h265))
+        listed.append(gpu("h265-32-in-2", 120, *shared_out, streams=32, frames=1500, shown=h265))
+        listed.append(gpu("h265-8", 150, *every, streams=8, shown=h265))
+        listed.append(gpu("h265-8-in-2", 100, *shared_out, streams=8, shown=h265))
         listed.append(gpu("h265-1", 90, "--forms", "decode", "model", "all", streams=1, shown=h265))
     return listed
 
