@@ -56,7 +56,7 @@ def read_batch(batch: BatchMeta) -> tuple[npt.NDArray[np.void], Objects]:
         rows = np.empty(capacity, OBJECT_ROW)
         count = checked_call(
             "sluice_read_batch",
-            False,
+            capacity <= SHORT,
             batch.provider.block,
             batch.address,
             pointer(frames),

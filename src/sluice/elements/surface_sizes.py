@@ -46,7 +46,7 @@ class SurfaceSizes:
         """
         if self.common is not None:
             return np.full((max(1, most), 2), self.common, np.uint32)
-        surfaces = SurfaceBatch.of(buffer)
+        surfaces = SurfaceBatch.of(buffer, lent=True)
         sizes = surfaces.sizes()
         surfaces.close()
         return sizes

@@ -23,6 +23,7 @@ from sluice.elements.tracker_lists import TargetLists
 from sluice.errors import ContractError
 from sluice.models.frame import Frame
 from sluice.tracking import UNTRACKED, Detected, Predicted, Settings, StreamTracker, StreamTrackers, reads_pixels
+from sluice.tracking.motion import take
 
 if TYPE_CHECKING:
     from sluice.elements.tracker import Counters
@@ -132,7 +133,7 @@ class FrameTracking:
             ContractError: the buffer carries no batch metadata, or its surfaces do not fit its frames.
         """
         raw = self._raw_format
-        surfaces = SurfaceBatch.of(buffer) if raw is None else SurfaceBatch.of_raw(buffer, raw)
+        surfaces = SurfaceBatch.of(buffer, lent=True) if raw is None else SurfaceBatch.of_raw(buffer, raw, lent=True)
         try:
             with Lease() as lease:
                 batch = BatchMeta.of(buffer, lease)
@@ -160,7 +161,7 @@ class FrameTracking:
             counts = frames["objects"][chosen].astype(np.intp)
             # Objects are added at the front of the list: backwards is the order in which the detector wrote them.
             places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-            rows = objects.rows[np.repeat(ends[chosen], counts) - 1 - places]
+            rows = take(objects.rows, np.repeat(ends[chosen], counts) - 1 - places)
             if self.policy.classes:
                 kept = np.isin(rows["class_id"], list(self.policy.classes))
                 counts = np.bincount(np.repeat(np.arange(len(chosen)), counts)[kept], minlength=len(chosen))
@@ -279,7 +280,7 @@ class FrameTracking:
         update_frames(
             batch.provider,
             frames,
-            np.bincount(of_frame[shown], minlength=len(frames)),
+            np.bincount(of_frame[shown], minlength=len(frames)).astype(np.uint32),
             objects.address[shown],
             ids[shown].astype(np.uint64),
             clipped[shown],
@@ -290,7 +291,7 @@ class FrameTracking:
         gone = ~visible & tracked if self.policy.keep_unconfirmed else ~shown
         count = int(gone.sum())
         if count:
-            removed = np.bincount(of_frame[gone], minlength=len(frames))
+            removed = np.bincount(of_frame[gone], minlength=len(frames)).astype(np.uint32)
             remove_from_frames(batch.provider, frames, removed, objects.address[gone])
         self._counters.tracked += int(shown.sum())
         self._counters.removed += count
@@ -357,12 +358,13 @@ def clip(
 
 def _steps(streams: npt.NDArray[np.uint32], chosen: npt.NDArray[np.intp]) -> Iterator[npt.NDArray[np.intp]]:
     """Yield the chosen places in groups with one frame of a stream at most: the first of each stream, the second ..."""
-    if len(np.unique(streams[chosen])) == len(chosen):
+    of_frame = streams[chosen].tolist()
+    if len(set(of_frame)) == len(of_frame):
         yield chosen
         return
     groups: list[list[int]] = []
     counted: dict[int, int] = {}
-    for place, stream in zip(chosen.tolist(), streams[chosen].tolist(), strict=True):
+    for place, stream in zip(chosen.tolist(), of_frame, strict=True):
         group = counted.get(stream, 0)
         counted[stream] = group + 1
         if group == len(groups):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sluice.contract.pairs import overlapping, overlaps_in_groups, settle
 from sluice.tracking.solver import connected_components, linear_sum_assignment, sparse_assignment
 
 Floats = npt.NDArray[np.float64]
@@ -81,16 +82,15 @@ def overlaps(a: Floats, a_groups: Groups, b: Floats, b_groups: Groups) -> Pairs:
         b_groups: int32 [B].
     """
     crowd = len(a) * len(b) > _CHUNK and int(np.bincount(b_groups)[a_groups[a_groups <= b_groups.max()]].sum()) > _CHUNK
-    candidates = _side_by_side(a, a_groups, b, b_groups) if crowd else same_group(a_groups, b_groups)
-    found = [_overlapping(a, b, rows, columns) for rows, columns in candidates]
+    if not crowd:
+        return Pairs(*overlaps_in_groups(a, a_groups, b, b_groups))
+    found = [_overlapping(a, b, rows, columns) for rows, columns in _side_by_side(a, a_groups, b, b_groups)]
     if not found:
         return Pairs(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, np.float32))
-    if len(found) == 1 and not crowd:
-        return found[0]
     rows, columns, values = map(
         np.concatenate, zip(*((part.rows, part.columns, part.values) for part in found), strict=True)
     )
-    order = np.lexsort((columns, rows)) if crowd else slice(None)
+    order = np.lexsort((columns, rows))
     return Pairs(rows[order], columns[order], values[order])
 
 
@@ -118,26 +118,6 @@ def _overlapping(a: Floats, b: Floats, rows: Indices, columns: Indices) -> Pairs
     return Pairs(rows[some], columns[some], values)
 
 
-def overlapping(a: Floats, b: Floats, rows: Indices, columns: Indices) -> tuple[Indices, npt.NDArray[np.float32]]:
-    """Return which pairs of boxes overlap, by their places, and the intersection over union of those.
-
-    Args:
-        a: boxes x1, y1, x2, y2, float64 [A, 4].
-        b: float64 [B, 4].
-        rows: of each pair, which of a, [P].
-        columns: of each pair, which of b, [P].
-    """
-    area_a, area_b = ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]) for boxes in (a, b))
-    width = np.minimum(a[:, 2][rows], b[:, 2][columns]) - np.maximum(a[:, 0][rows], b[:, 0][columns])
-    wide = np.flatnonzero(width > 0)
-    rows, columns, width = rows[wide], columns[wide], width[wide]
-    height = np.minimum(a[:, 3][rows], b[:, 3][columns]) - np.maximum(a[:, 1][rows], b[:, 1][columns])
-    some = np.flatnonzero(height > 0)
-    rows, columns, shared = rows[some], columns[some], width[some] * height[some]
-    values = (shared / (area_a[rows] + area_b[columns] - shared)).astype(np.float32)
-    return wide[some], values
-
-
 def assign(pairs: Pairs, rows: int, columns: int) -> Pairs:
     """Return the pairs of the assignment with the greatest sum; each row and column is in one of them at most.
 
@@ -147,42 +127,12 @@ def assign(pairs: Pairs, rows: int, columns: int) -> Pairs:
         columns: how many columns there are.
     """
     values = pairs.values.astype(np.float64)
-    left = np.arange(len(values))
-    chosen: list[Indices] = []
-    for _ in range(_ROUNDS):
-        if not len(left):
-            break
-        sure = _dominant(pairs.rows[left], pairs.columns[left], values[left], rows, columns)
-        if not len(sure):
-            break
-        chosen.append(left[sure])
-        taken_rows, taken_columns = np.zeros(rows, bool), np.zeros(columns, bool)
-        taken_rows[pairs.rows[left[sure]]] = True
-        taken_columns[pairs.columns[left[sure]]] = True
-        left = left[~(taken_rows[pairs.rows[left]] | taken_columns[pairs.columns[left]])]
+    taken, left = settle(pairs.rows, pairs.columns, values, (rows, columns), _ROUNDS)
     if len(left):
-        chosen.append(left[_solve(pairs.rows[left], pairs.columns[left], values[left], rows, columns)])
-    taken = np.concatenate(chosen) if chosen else np.empty(0, np.intp)
+        taken = np.concatenate(
+            [taken, left[_solve(pairs.rows[left], pairs.columns[left], values[left], rows, columns)]]
+        )
     return Pairs(pairs.rows[taken], pairs.columns[taken], pairs.values[taken])
-
-
-def _dominant(rows: Indices, columns: Indices, values: Floats, n_rows: int, n_columns: int) -> Indices:
-    """Return the pairs that are worth more than the best other of their row and of their column together."""
-    row_best, row_next = _two_best(rows, values, n_rows)
-    column_best, column_next = _two_best(columns, values, n_columns)
-    best = (values == row_best[rows]) & (values == column_best[columns])
-    return np.flatnonzero(best & (values > row_next[rows] + column_next[columns]))
-
-
-def _two_best(keys: Indices, values: Floats, count: int) -> tuple[Floats, Floats]:
-    """Return the greatest and the second greatest value of each key, 0 where there is none."""
-    best, following = np.zeros(count), np.zeros(count)
-    np.maximum.at(best, keys, values)
-    is_best = values == best[keys]
-    np.maximum.at(following, keys, np.where(is_best, 0.0, values))
-    twice = np.bincount(keys[is_best], minlength=count) > 1
-    following[twice] = best[twice]
-    return best, following
 
 
 def _solve(rows: Indices, columns: Indices, values: Floats, n_rows: int, n_columns: int) -> Indices:

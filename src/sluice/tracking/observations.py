@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sluice.tracking.assignment import assign, overlapping, overlaps, same_group
+from sluice.contract.pairs import overlapping
+from sluice.tracking.assignment import assign, overlaps, same_group
 from sluice.tracking.batched import BatchedTracker
 from sluice.tracking.motion import TRACK, Floats, Tracks, join, put, take
 from sluice.tracking.records import UNTRACKED, IntArray, Settings
