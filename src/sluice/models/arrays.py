@@ -35,6 +35,8 @@ def as_float32(values: Any) -> npt.NDArray[np.float32]:
 def as_int32(values: Any) -> npt.NDArray[np.int32]:
     """int32 from integers that fit (and from an empty list); others are returned as they came."""
     array = to_numpy(values)
+    if array.dtype == np.int32:
+        return array
     fits = array.dtype.kind in "iu" and (array.size == 0 or (array.min() >= -(2**31) and array.max() < 2**31))
     return array.astype(np.int32, copy=False) if fits or array.size == 0 else array
 
