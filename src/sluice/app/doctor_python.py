@@ -90,7 +90,7 @@ def check_switch_interval() -> Iterator[Finding]:
             "switch interval", "fault", f"{name}={text!r} is not a number of seconds above 0", f"unset {name}"
         )
         return
-    yield Finding("switch interval", "ok", f"{text or '0.0002 (the default)'} s")
+    yield Finding("switch interval", "ok", f"{text} s" if text else "0.0002 s (the default)")
 
 
 @functools.cache

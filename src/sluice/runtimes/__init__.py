@@ -76,7 +76,10 @@ def choose_runtime(path: str | Path, runtime: str = "auto") -> str:
     suffix = Path(path).suffix.lower()
     readers = FILES.get(suffix, ())
     if not readers:
-        raise ModelError(f"{path}: no runtime reads {suffix or 'files without a suffix'}; right is {', '.join(FILES)}")
+        raise ModelError(
+            f"{path}: no runtime reads {suffix or 'files without a suffix'}; right is {', '.join(FILES)}, "
+            "or .py with a model of one's own"
+        )
     if runtime == "auto":
         return next((reader for reader in readers if installed(reader)), readers[0])
     if runtime not in readers:

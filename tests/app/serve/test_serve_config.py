@@ -86,6 +86,66 @@ def test_every_wrong_key_is_named_with_its_line_and_the_nearest_right_one(
     assert said in found[where][1]
 
 
+def all_faults(text: str, folder: Path) -> list[tuple[str, str]]:
+    """Where and what, of every fault."""
+    with pytest.raises(FaultyConfigError) as caught:
+        load_text(text, folder / "sluice.yaml", {})
+    return [(fault.where, fault.text) for fault in caught.value.faults]
+
+
+def test_all_faults_of_a_group_come_at_once(tmp_path: Path) -> None:
+    found = all_faults(
+        """
+streams:
+  - {name: "x y", source: 'test:ball', policy: {fps: 0, latency_ms: -1, decoder: gpu, retry: {first: -1, factor: 0}}}
+outputs:
+  record: {folder: r, segment_seconds: .nan, keep_bytes: 0, container: avi, keep: 1}
+  clips: {classes: person, before: -1}
+  rtsp: {user: 5, clients: 0}
+""",
+        tmp_path,
+    )
+    said = [f"{where}: {text}" for where, text in found]
+    for part in (
+        "streams[0].name: is 'x y'",
+        "fps is 0",
+        "latency_ms is -1",
+        "policy.decoder: is 'gpu'",
+        "retry.first is -1",
+        "retry.factor is 0",
+        "segment_seconds is nan",
+        "keep_bytes is 0",
+        "record.container: is 'avi'",
+        "record.keep: is no key",
+        "clips.folder: is missing",
+        "clips.classes: is 'person'",
+        "rtsp.user: is the number 5",
+        "clients is 0",
+    ):
+        assert sum(part in line for line in said) == 1, (part, said)
+    # Nothing is said to be wrong only because something else was left out, such as a user without a password.
+    assert not any("go together" in line for line in said)
+    assert len(set(said)) == len(said) == 14
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "said"),
+    [
+        ("http: [1]", "http", "is a list; it is a group of keys: allowed_hosts"),
+        ("http: 1", "http", "is a single value; it is a group of keys: allowed_hosts"),
+        ("model: {options: [a]}", "model.options", "is a list; it is a group of keys, as {key: value}"),
+        ("thresholds: {confidence: .nan}", "thresholds.confidence", "is .nan, which is no number; it should be less"),
+        ("opentelemetry: {endpoint: 'a:1'}", "opentelemetry.endpoint", "is 'a:1'; it begins with http:// or https://"),
+        ("look_for: ['']", "look_for[0]", "is empty"),
+        ("outputs: {tiled_size: [1, 2, 3]}", "outputs.tiled_size", "has 3 values; right are at most 2"),
+    ],
+)
+def test_faults_are_told_in_plain_words(tmp_path: Path, text: str, where: str, said: str) -> None:
+    ((at, told),) = all_faults(text, tmp_path)
+    assert at == where
+    assert told.startswith(said)
+
+
 def test_nothing_is_reported_that_is_not_wrong_and_no_value_of_a_secret(tmp_path: Path) -> None:
     text = "streams: [{name: a, source: '${ENV:URL}', fps: 3}]\nhttp: {token: '${ENV:SHORT}'}"
     with pytest.raises(FaultyConfigError) as caught:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -18,6 +21,14 @@ from sluice.app.serve.schema import NAME_PATTERN, SHORTEST_TOKEN, Config
 from sluice.errors import ConfigurationError
 
 Top = TypeVar("Top", bound=BaseModel)
+_MOST_LOOKS = 20  # at a file; each finds at least one more fault
+_OF_GROUP = re.compile(r"cannot be used: (?:\w+: )?(?:\w+\.)?(?P<key>\w+) ")  # what our own classes say of a value
+_PATTERNS = {
+    r"^https?://": "begins with http:// or https://",
+    r"^[\w .-]{1,64}$": "has up to 64 letters, digits, spaces, '_', '-' and '.'",
+    r"^[\w-]{1,64}$": "has up to 64 letters, digits, '_' and '-'",
+}
+"""What a text must be like, by the patterns of the schemas."""
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 
 
@@ -119,16 +130,63 @@ def validated(file: Marked, top: type[Top], environment: Mapping[str, str] | Non
     data = secrets.resolve(file.data, note)
     for at in empty_paths(data, top):
         note(at, "is empty; it names a file or folder, or is left out")
-    config: Top | None = None
-    try:
-        config = top.model_validate(data)
-    except ValidationError as error:
-        faults += [
-            (at, text) for at, text in explain(error.errors(include_url=False), top, data) if at not in unresolved
-        ]
+    config, wrong = _looked_through(data, top)
+    faults += [(at, text) for at, text in wrong if at not in unresolved]
     if faults or config is None:
         raise FaultyConfigError(file.path, [_fault(file, at, secrets.scrub(text)) for at, text in faults])
     return config, secrets
+
+
+def _looked_through(data: Any, top: type[Top]) -> tuple[Top | None, list[tuple[Location, str]]]:
+    """Check data against a model; return it, or all that is wrong.
+
+    What is wrong in a group hides what else is wrong in it, so that it is left out and the rest is looked at again.
+    """
+    found: dict[tuple[Location, str], None] = {}
+    left_out: set[Location] = set()
+    for _ in range(_MOST_LOOKS):
+        try:
+            config = top.model_validate(data)
+        except ValidationError as error:
+            fresh = [
+                (at, text)
+                for at, text in explain(error.errors(include_url=False), top, data)
+                if (at, text) not in found and not _is_of(at, text, left_out)
+            ]
+        else:
+            return (None if found else config), list(found)
+        if not fresh:
+            break
+        found |= dict.fromkeys(fresh)
+        data = copy.deepcopy(data)
+        left_out |= {gone for at, text in fresh if (gone := _leave_out(data, at, text)) is not None}
+    return None, list(found)
+
+
+def _is_of(at: Location, text: str, left_out: set[Location]) -> bool:
+    """Whether a fault is only there because a value was left out: it is missing, or goes together with another."""
+    named = {str(gone[-1]) for gone in left_out if gone[:-1] == at}
+    return at in left_out or any(re.search(rf"\b{re.escape(name)}\b", text) for name in named)
+
+
+def _leave_out(data: Any, at: Location, text: str) -> Location | None:
+    """Take a wrong value out of the data; return which it was, None where none can be."""
+    while at and isinstance(at[-1], int):  # of a list that has a wrong value all of it, but no group in it
+        at = at[:-1]
+    around, value = None, data
+    for part in at:
+        if isinstance(value, dict) and part not in value:
+            return None  # it is missing
+        around, value = value, value[part]
+    named = _OF_GROUP.match(text)
+    if named is not None and isinstance(value, dict) and named["key"] in value:
+        around, at = value, (*at, named["key"])
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return None
+    if not isinstance(around, dict):
+        return None
+    del around[at[-1]]
+    return at
 
 
 def _fault(file: Marked, at: Location, text: str) -> Fault:
@@ -198,12 +256,30 @@ def _explanation(item: ErrorDetails, at: Location, top: Any) -> str:
     if kind in ("tuple_type", "list_type"):
         return f"is {given!r}; it is a list, as [1, 2] or with a line that begins with '-' for each"
     if kind in ("model_type", "dataclass_type", "dict_type"):
-        return "is a single value; it is a group of keys: " + ", ".join(sorted(_keys(top, at)))
-    message = item["msg"].removeprefix("Input ").replace("<class 'pathlib.Path'>", "a file")
-    message = message.partition(", unable to parse")[0]
+        keys = sorted(_keys(top, at))
+        known = f": {', '.join(keys)}" if keys else ", as {key: value}"
+        return f"is {'a list' if isinstance(given, list) else 'a single value'}; it is a group of keys{known}"
+    if kind in ("too_long", "too_short"):
+        wanted = (
+            f"at {'most' if kind == 'too_long' else 'least'} {context.get('max_length', context.get('min_length'))}"
+        )
+        return f"has {context['actual_length']} values; right are {wanted}"
+    if kind == "string_pattern_mismatch":
+        return f"is {given!r}; it " + _PATTERNS.get(context["pattern"], f"fits {context['pattern']!r}")
+    if kind == "string_too_short":
+        return "is empty"
+    if isinstance(given, float) and math.isnan(given):
+        return f"is .nan, which is no number; it {_said(item)}"
     # What should be secret must not be shown because it is too short.
     is_shown = at[-1:] != ("token",) and not isinstance(given, dict | list)
+    message = _said(item)
     return f"is {given!r}; it {message}" if is_shown else message[0].lower() + message[1:]
+
+
+def _said(item: ErrorDetails) -> str:
+    """Return what pydantic says of a value, as it goes on behind "it"."""
+    message = item["msg"].removeprefix("Input ").replace("<class 'pathlib.Path'>", "a file")
+    return message.partition(", unable to parse")[0]
 
 
 def _unknown_key(key: str, known: list[str]) -> str:

@@ -56,9 +56,10 @@ def allowed_model(model: str, named: Sequence[str], directories: Sequence[Path])
         return model
     file, rest = _file_and_class(model)
     if not Path(file).suffix:
+        known = ", ".join(dict.fromkeys([*MODELS, *named]))
         raise OutsideError(
-            f"{model!r} is no model that may be used here; right are {', '.join([*MODELS, *named])}, a file in "
-            "directories.models, or what model.offered lists"
+            f"{model!r} is no model that may be used here; right are {known}, a file in directories.models, or what "
+            "model.offered lists"
         )
     return f"{inside(file, directories, 'directories.models')}{rest}"
 
