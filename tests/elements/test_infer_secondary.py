@@ -28,7 +28,7 @@ def calls():
     return secondary_models.CALLS
 
 
-def buffer_of(*frames, ids=None, number=0, unique_id=3):
+def buffer_of(*frames, ids=None, number=0, unique_id=3, size=(WIDTH, HEIGHT)):
     """A host batch whose frames show the objects given, each a rectangle of its brightness on black.
 
     Args:
@@ -36,17 +36,19 @@ def buffer_of(*frames, ids=None, number=0, unique_id=3):
         ids: of each frame the objects' ids; None for objects that no tracker has seen.
         number: number of the frames.
         unique_id: who detected the objects.
+        size: width and height of the pictures.
     """
+    width, height = size
     info = GstVideo.VideoInfo.new_from_caps(
         Gst.Caps.from_string(
-            f"video/x-raw,format=GRAY8,width={WIDTH},height={HEIGHT},framerate=25/1,colorimetry=1:1:0:0"
+            f"video/x-raw,format=GRAY8,width={width},height={height},framerate=25/1,colorimetry=1:1:0:0"
         )
     )
     pictures = []
     for items in frames:
-        picture = np.zeros((HEIGHT, WIDTH), np.uint8)
-        for left, top, width, height, level, _ in items:
-            picture[top : top + height, left : left + width] = level
+        picture = np.zeros((height, width), np.uint8)
+        for left, top, across, down, level, _ in items:
+            picture[top : top + down, left : left + across] = level
         pictures.append((Gst.Buffer.new_wrapped(picture.tobytes()), info))
     buffer = batching.make_batch(pictures, len(frames))
     with Lease() as lease:
@@ -352,6 +354,26 @@ def test_a_region_outside_the_picture_is_refused_by_name():
         error = cascade.error(10)
     assert error is not None
     assert "stream 0 lies outside its picture of 64x48" in error
+
+
+def test_of_a_picture_that_shrinks_the_model_is_given_the_regions_it_still_has_else_the_whole(calls):
+    with regions("0=0;0;32;48;40;0;20;48,1=48;0;8;8") as cascade:
+        for number, size in enumerate([(64, 48), (48, 48), (36, 48), (36, 48), (64, 48)]):
+            cascade.run([], [], number=number, size=size)
+        warnings = []
+        while (message := cascade.message(Gst.MessageType.WARNING, seconds=0)) is not None:
+            warnings.append(message.parse_warning()[0].message)
+    assert [[(call[0], call[2], call[3]) for call in batch] for batch in calls] == [
+        [(0, (0, 0), (32, 48)), (0, (40, 0), (20, 48)), (1, (48, 0), (8, 8))],
+        [(0, (0, 0), (32, 48)), (0, (40, 0), (8, 48)), (1, (0, 0), (48, 48))],  # one is cut, one is gone
+        *[[(0, (0, 0), (32, 48)), (1, (0, 0), (36, 48))]] * 2,
+        [(0, (0, 0), (32, 48)), (0, (40, 0), (20, 48)), (1, (48, 0), (8, 8))],
+    ]
+    assert [text.partition(" of ")[2] for text in warnings] == [
+        "stream 1 lies outside its picture of 48x48; the model is given the whole picture until it is larger again",
+        "stream 0 lies outside its picture of 36x48; the model is given its other regions until it is larger again",
+        "stream 1 lies outside its picture of 36x48; the model is given the whole picture until it is larger again",
+    ]
 
 
 def roi_update(stream, *boxes):

@@ -187,11 +187,13 @@ class RegionError(ConfigurationError):
 
     Attributes:
         stream: the stream's ``source_id``.
+        size: width and height of the picture.
     """
 
     def __init__(self, box: Box, stream: int, size: tuple[int, int]) -> None:
         super().__init__(f"the region {box} of stream {stream} lies outside its picture of {size[0]}x{size[1]}")
         self.stream = stream
+        self.size = size
 
 
 @dataclass(frozen=True)

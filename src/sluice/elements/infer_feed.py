@@ -29,10 +29,11 @@ from sluice.elements.infer_frames import Batch, OpenBatch
 from sluice.elements.infer_history import History
 from sluice.elements.infer_scope import Scope
 from sluice.errors import ConfigurationError
+from sluice.models.crops import region_of
 from sluice.models.detections import Detections
 from sluice.models.instance import ModelDefinition
 from sluice.models.network import IOU
-from sluice.models.regions import Box, read_regions, regions_of_event
+from sluice.models.regions import Box, Regions, read_regions, regions_of_event
 from sluice.models.slot import ModelSlot
 
 
@@ -58,6 +59,8 @@ class Feed:
         self._regions = read_regions(scope.regions)
         # By stream, what an event replaced, until frames have shown that it was right to.
         self._before: dict[int, tuple[Box, ...]] = {}
+        self._fitted: set[int] = set()  # streams whose pictures have had their regions
+        self._shrunk: dict[int, tuple[int, int]] = {}  # those whose pictures have not any more, and their size
         self._stream_ids: dict[str, int] = {}
         self._warn = warn
         self._iou = IOU if iou is None else iou
@@ -79,7 +82,7 @@ class Feed:
             surfaces: its surfaces.
 
         Raises:
-            ConfigurationError: a region lies outside a stream's picture.
+            ConfigurationError: a region lies outside a stream's first picture.
             ContractError: the surfaces do not fit the metadata.
         """
         if slot.definition != self._definition:
@@ -93,19 +96,42 @@ class Feed:
         return Batch(metas, surfaces, rows)
 
     def _open_regions(self, metas: Sequence[FrameMeta], surfaces: SurfaceBatch) -> RegionBatch:
-        """Return the regions of a buffer; a stream's that an event brought and its picture has not are as before."""
-        try:
-            batch = RegionBatch(metas, surfaces, self._regions, self._iou, clip=self._scope.clip)
-        except RegionError as error:
-            if error.stream not in self._before:
-                raise
-            self._warn(f"nv-roi-update: {error}; the regions before go on")
-            self._regions[error.stream] = self._before.pop(error.stream)
-            return self._open_regions(metas, surfaces)
-        if self._before:
-            for meta in metas:
-                self._before.pop(meta.source_id, None)
+        """Return the regions of a buffer; a stream's that an event brought and its picture has not are as before.
+
+        Of a stream whose pictures have become too small, the regions that they still have, else the whole picture.
+        """
+        regions = self._regions
+        while True:
+            try:
+                batch = RegionBatch(metas, surfaces, regions, self._iou, clip=self._scope.clip)
+                break
+            except RegionError as error:
+                if error.stream in self._before:
+                    self._warn(f"nv-roi-update: {error}; the regions before go on")
+                    regions = self._regions
+                    regions[error.stream] = self._before.pop(error.stream)
+                elif error.stream in self._fitted:
+                    regions = {**regions, error.stream: self._left_of(regions[error.stream], error)}
+                else:
+                    raise
+        self._note_fitting({meta.source_id for meta in metas}, regions)
         return batch
+
+    def _left_of(self, boxes: tuple[Box, ...], error: RegionError) -> tuple[Box, ...]:
+        """Return the regions that a picture has which shrank, and warn of it once for each size."""
+        left = tuple(box for box in boxes if region_of(box, error.size) is not None)
+        if self._shrunk.get(error.stream) != error.size:
+            self._shrunk[error.stream] = error.size
+            given = "its other regions" if left else "the whole picture"
+            self._warn(f"{error}; the model is given {given} until it is larger again")
+        return left
+
+    def _note_fitting(self, streams: set[int], regions: Regions) -> None:
+        for stream in streams:
+            if regions.get(stream) is self._regions.get(stream):
+                self._before.pop(stream, None)
+                self._fitted.add(stream)
+                self._shrunk.pop(stream, None)
 
     def sample(self, metas: Sequence[FrameMeta], surfaces: SurfaceBatch, most: int) -> OpenBatch | None:
         """Return what a model that is to replace the one that runs is tried on; None where this buffer has nothing.
@@ -190,6 +216,8 @@ class Feed:
                     self._forget_ids(said.source_id)
                     self._regions.pop(said.source_id, None)
                     self._before.pop(said.source_id, None)
+                    self._shrunk.pop(said.source_id, None)
+                    self._fitted.discard(said.source_id)
         elif kind == Gst.EventType.EOS:
             self.forget()
 

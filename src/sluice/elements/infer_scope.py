@@ -76,7 +76,7 @@ SCOPE_PROPERTIES = (
         None,
         "Regions that the model is given in place of the frame, per stream, as STREAM=left;top;width;height;left;..., "
         "with commas between streams; or the path of a configuration file of nvdspreprocess. Streams without any are "
-        "given whole. Default: none",
+        "given whole, and so are pictures that became so small that they have none. Default: none",
     ),
     Property(
         "clip-object-outside-roi",
