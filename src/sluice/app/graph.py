@@ -117,7 +117,10 @@ class Graph:
         if options.messages is not None:
             converter = make_element("sluicemsgconv")
             self._members = StreamTexts(json.dumps, partial(converter.set_property, "stream-members"))
-            chain += [converter, make_element("sluicemsgbroker", location=str(options.messages))]
+            broker = make_element("sluicemsgbroker", location=str(options.messages))
+            if options.spool is not None:
+                broker.set_property("spool", str(options.spool))
+            chain += [converter, broker]
         add_chain(self.pipeline, *chain)
         self.queue = FrameQueue() if iterated else None
         self.collector = Collector(self.queue)

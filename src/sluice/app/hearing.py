@@ -62,7 +62,13 @@ class Hearing:
     """
 
     def __init__(
-        self, graph: Graph, roster: Roster, tending: Tending, summary: Summary, model: ModelControl, events: EventLog
+        self,
+        graph: Graph,
+        roster: Roster[Stream],
+        tending: Tending,
+        summary: Summary,
+        model: ModelControl,
+        events: EventLog,
     ) -> None:
         """Listen for a run, whose parts are told what concerns them."""
         self.fatal: SluiceError | None = None

@@ -77,7 +77,7 @@ class Job:
         self.model = ModelControl(self._graph.infer, options, self.events)
         self.measuring = Measuring(self.elements, options.messages)
         self._host_frames = counters.host_frames()  # before this run: the counter is the process's
-        self._roster = Roster(options.first_number)
+        self._roster: Roster[Stream] = Roster()
         self._summary = Summary(
             [],
             model=options.model_name,
@@ -269,7 +269,7 @@ class Job:
     def _enlist(self, plan: Planned) -> Stream:
         policy = plan.policy or self._options.policy
         make = self._tending.maker(plan.source, policy)
-        stream = self._roster.add(plan.source, plan.name, make)
+        stream = self._roster.add(plan.source, plan.name, make, plan.number)
         stream.members = plan.members
         self._summary.streams.append(stream.summary)
         self.events.add("stream-added", stream.name, f"{stream.source.shown} is added", number=stream.number)

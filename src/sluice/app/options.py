@@ -42,6 +42,7 @@ class Options:
     keep_unconfirmed: bool = False
     out: str | Path | None = None
     messages: str | Path | None = None
+    spool: str | Path | None = None
     tile: bool = False
     confidence: float | None = None
     iou: float | None = None
@@ -62,8 +63,6 @@ class Options:
     capture_time: str = "auto"
     service: bool = False
     policy: StreamPolicy = field(default_factory=StreamPolicy)
-    first_number: int = 0
-    """Number of the first stream; not 0 in a process that has a part of a run's streams."""
 
     def __post_init__(self) -> None:
         """Check the values that no element checks.

@@ -50,6 +50,7 @@ class Pipeline:
         keep_unconfirmed: bool = False,
         out: str | Path | None = None,
         messages: str | Path | None = None,
+        spool: str | Path | None = None,
         tile: bool = False,
         confidence: float | None = None,
         iou: float | None = None,
@@ -86,6 +87,8 @@ class Pipeline:
             out: an ``.mp4`` file (one stream, or several tiled), or a folder for one annotated file per stream.
             messages: JSON lines file, "-" for the standard output, or the URL of a broker: ``kafka://host:port/topic``,
                 ``mqtt://``, ``amqp://``, ``redis://``, ``nats://``, ``https://``; see docs/brokers.md.
+            spool: file of messages that the broker has not acknowledged, for one pipeline; "none": memory only;
+                None: what the URL says, else one for the broker's address.
             tile: show all streams in one picture.
             confidence: least score of a detection, 0..1; None: the model's own.
             iou: overlap from which boxes of one class are merged, 0..1; None: the model's own.
@@ -125,6 +128,7 @@ class Pipeline:
             keep_unconfirmed=keep_unconfirmed,
             out=out,
             messages=messages,
+            spool=spool,
             tile=tile,
             confidence=confidence,
             iou=iou,
@@ -257,6 +261,7 @@ class Pipeline:
         name: str | None = None,
         policy: StreamPolicy | None = None,
         members: Mapping[str, Any] | None = None,
+        number: int | None = None,
     ) -> str:
         """Add a stream, before the start or while the others play, and return its name.
 
@@ -267,11 +272,12 @@ class Pipeline:
             name: letters, digits, space and ``_ . - ( ) [ ]``; None: after the source. No two streams share a name.
             policy: how it is treated; None: as the pipeline was told.
             members: JSON values that its messages have besides, by name.
+            number: its number, where several pipelines share streams out and each number is given once; None: the next.
 
         Raises:
             ConfigurationError: the source or the name cannot be used, or the run is over.
         """
-        plan = Planned(parse_source(source), name, policy, members or {})
+        plan = Planned(parse_source(source), name, policy, members or {}, number)
         with self._changing:
             job = self._job
             if job is None:

@@ -14,10 +14,12 @@ from sluice.app.streams.policy import StreamPolicy
 class Planned:
     """What a stream shows, its name (None: after the source) and the user's choices (None: the pipeline's).
 
-    `members` are JSON values that its messages have besides.
+    `members` are JSON values that its messages have besides. `number` is given where several pipelines share streams
+    out; None: the next one.
     """
 
     source: Source
     name: str | None = None
     policy: StreamPolicy | None = None
     members: Mapping[str, Any] = field(default_factory=dict)
+    number: int | None = None

@@ -9,33 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from sluice import errors
 from sluice.app.accounts import Progress
+from sluice.app.merged_lines import MergedLines
 from sluice.app.options import Options
 from sluice.app.outputs import check_distinct, distinct_names
 from sluice.app.planned import Planned
 from sluice.app.sources import parse_sources
+from sluice.app.spawning import Spawned, how_it_ended
 from sluice.app.summary import StreamSummary, Summary
 from sluice.app.vlm import VlmOptions
 from sluice.app.worker import Part
 from sluice.errors import ConfigurationError, SluiceError
-from sluice.messages.brokers import is_url
-from sluice.messages.sinks import open_sink
+from sluice.messages.brokers import is_url, spool_of_process
 
 _STOPPING = 1.9  # seconds that processes have for a stop, of the two that it may take
-_CHUNK = 1 << 16
 
 
 class Processes:
@@ -60,10 +55,12 @@ class Processes:
         check_distinct(found, self._options)
         _check(self._options, len(found))
         names = distinct_names(source.name for source in found)
-        self._planned = [Planned(source, name) for source, name in zip(found, names, strict=True)]
+        self._planned = [
+            Planned(source, name, number=number) for number, (source, name) in enumerate(zip(found, names, strict=True))
+        ]
         self._count = min(processes, len(found))
         self._workers: list[_Worker] = []
-        self._merged: _Merged | None = None
+        self._merged: MergedLines | None = None
         self._begun = 0.0
         self._ended: float | None = None
         self._stopped = False
@@ -77,7 +74,7 @@ class Processes:
         self._begun = time.monotonic()
         messages = self._options.messages
         if messages is not None and not is_url(str(messages)):
-            self._merged = _Merged(str(messages))
+            self._merged = MergedLines(str(messages))
         try:
             for number, part in enumerate(self._parts()):
                 self._workers.append(_Worker(number, part, self._merged))
@@ -120,9 +117,15 @@ class Processes:
         parts, first = [], 0
         for number in range(self._count):
             size = each + (number < more)
-            parts.append(Part(self._planned[first : first + size], replace(self._options, first_number=first)))
+            parts.append(Part(self._planned[first : first + size], self._options_of(number)))
             first += size
         return parts
+
+    def _options_of(self, process: int) -> Options:
+        messages = self._options.messages
+        if messages is None or not is_url(str(messages)):
+            return self._options
+        return replace(self._options, spool=spool_of_process(str(messages), process))
 
     def _stop_all(self) -> None:
         deadline = time.monotonic() + _STOPPING
@@ -141,7 +144,7 @@ class Processes:
 class _Worker:
     """A process, and what it has said."""
 
-    def __init__(self, number: int, part: Part, merged: _Merged | None) -> None:
+    def __init__(self, number: int, part: Part, merged: MergedLines | None) -> None:
         self._number, self._part = number, part
         self.started, self.over = threading.Event(), threading.Event()
         self.progress = [Progress(planned.name or "", 0, None, "running") for planned in part.planned]
@@ -152,33 +155,21 @@ class _Worker:
         )
         self._error: SluiceError | None = None
         self._told = False
-        ours, theirs = socket.socketpair()
-        passed = [theirs.fileno()]
-        if merged is not None:
-            passed.append(merged.add())
-            part = replace(part, options=replace(part.options, messages=f"/dev/fd/{passed[1]}"))
-        # In a session of its own, so that Ctrl-C reaches this process alone, which then stops all in order.
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "sluice.app.worker", str(passed[0])],
-            stdin=subprocess.DEVNULL,
-            pass_fds=passed,
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
-        )
-        theirs.close()
-        if merged is not None:
-            os.close(passed[1])
-        self._connection = Connection(ours.detach())
+        passed = [] if merged is None else [merged.add()]
+        if passed:
+            part = replace(part, options=replace(part.options, messages=f"/dev/fd/{passed[0]}"))
+        spawned = Spawned("sluice.app.worker", passed)
+        for descriptor in passed:
+            os.close(descriptor)
+        self._process, self._connection = spawned.process, spawned.connection
         with contextlib.suppress(OSError):  # it may have ended already, which `_listen` tells
-            self._connection.send(list(sys.path))
             self._connection.send(part)
         threading.Thread(target=self._listen, name=f"sluice-process-{number}", daemon=True).start()
 
     @property
     def name(self) -> str:
         """The process and its streams, for messages."""
-        first = self._part.options.first_number
-        last = first + len(self._part.planned) - 1
+        first, last = self._part.planned[0].number, self._part.planned[-1].number
         streams = f"stream {first}" if first == last else f"streams {first} to {last}"
         return f"process {self._number} (pid {self._process.pid}, {streams})"
 
@@ -226,7 +217,7 @@ class _Worker:
 
     def _lost(self, status: int) -> None:
         """Say of every stream that its process died."""
-        how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        how = how_it_ended(status)
         if self._error is None:
             self._error = SluiceError(f"{self.name} ended without a report: {how}")
         for stream, seen in zip(self.summary.streams, self.progress, strict=False):
@@ -238,58 +229,6 @@ class _Worker:
             if not stream.errors:
                 stream.errors.append(f"{stream.uri}: {why}")
         self.progress = [replace(item, state="failed") for item in self.progress]
-
-
-class _Merged:
-    """Puts the lines of several pipes into one file or the standard output, each whole, in the order of its pipe."""
-
-    def __init__(self, location: str) -> None:
-        """Open the file; raises ConfigurationError where it cannot be."""
-        self._sink: Any = open_sink("", location)
-        self._writing = threading.Lock()
-        self._readers: list[threading.Thread] = []
-        self._failure: OSError | None = None
-
-    def add(self) -> int:
-        """Return the end of a new pipe that a process writes to; the caller closes its copy."""
-        reading, writing = os.pipe()
-        os.set_inheritable(writing, True)
-        reader = threading.Thread(target=self._read, args=(reading,), name="sluice-lines", daemon=True)
-        self._readers.append(reader)
-        reader.start()
-        return writing
-
-    def close(self) -> None:
-        """Wait for what is in the pipes, whose writers have ended, and close the file."""
-        for reader in self._readers:
-            reader.join(1)
-        self._readers.clear()
-        sink, self._sink = self._sink, None
-        if sink is not None:
-            with self._writing:
-                sink.flush()
-                sink.close()
-
-    def _read(self, descriptor: int) -> None:
-        """Bring whole lines away; what a process that died wrote of a line is left out."""
-        rest = b""
-        with open(descriptor, "rb", buffering=0) as pipe:
-            while chunk := pipe.read(_CHUNK):
-                lines, found, behind = chunk.rpartition(b"\n")
-                if not found:
-                    rest += chunk
-                    continue
-                self._write(rest + lines)
-                rest = behind
-
-    def _write(self, lines: bytes) -> None:
-        with self._writing:
-            if self._sink is None:
-                return
-            (failure,) = self._sink.write([lines])  # the sink adds the last line's end
-            if failure is not None and self._failure is None:
-                self._failure = failure
-                print(f"sluice: messages cannot be written: {failure}", file=sys.stderr)
 
 
 def _check(options: Options, streams: int) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
 
 from sluice.app.outputs import distinct_names
 from sluice.app.sources import Source
-from sluice.app.streams.stream import Stream
 from sluice.errors import ConfigurationError
 
 
@@ -15,40 +15,53 @@ class UnknownStream(ConfigurationError):
     """There is no stream of that name."""
 
 
-class Roster:
+class Listed(Protocol):
+    """What a roster knows of a stream."""
+
+    number: int
+    name: str
+
+
+Entry = TypeVar("Entry", bound=Listed)
+
+
+class Roster(Generic[Entry]):
     """All streams that have not been removed. Numbers are given once and never again. Any thread may call."""
 
-    def __init__(self, first: int = 0) -> None:
-        """Begin with no stream; the first will have the number `first`."""
+    def __init__(self) -> None:
+        """Begin with no stream."""
         self._lock = threading.Lock()
-        self._streams: dict[str, Stream] = {}
-        self._next = first
+        self._streams: dict[str, Entry] = {}
+        self._next = 0
 
-    def add(self, source: Source, name: str | None, make: Callable[[int, str], Stream]) -> Stream:
+    def add(
+        self, source: Source, name: str | None, make: Callable[[int, str], Entry], number: int | None = None
+    ) -> Entry:
         """Add a stream; without a name it is named after its source, unlike the others.
 
         Args:
             source: what it shows.
             name: its name, or None.
             make: makes the stream of a number and a name.
+            number: its number, where somebody else gives them, each to one stream; None: the next.
 
         Raises:
             ConfigurationError: the name is taken, or is none.
         """
         with self._lock:
             name = self._free_name(source) if name is None else self._checked(name)
-            stream = make(self._next, name)
-            self._next += 1
+            stream = make(self._next if number is None else number, name)
+            self._next = max(self._next, stream.number + 1)
             self._streams[name] = stream
         return stream
 
-    def remove(self, stream: Stream) -> None:
+    def remove(self, stream: Entry) -> None:
         """Forget a stream; its name may be used again."""
         with self._lock:
             if self._streams.get(stream.name) is stream:
                 del self._streams[stream.name]
 
-    def get(self, name: str) -> Stream:
+    def get(self, name: str) -> Entry:
         """Return the stream of a name.
 
         Raises:
@@ -62,7 +75,7 @@ class Roster:
             raise UnknownStream(f"there is no stream {name!r}; there are: {shown or 'none'}")
         return stream
 
-    def all(self) -> list[Stream]:
+    def all(self) -> list[Entry]:
         """Return the streams in the order of their numbers."""
         with self._lock:
             return sorted(self._streams.values(), key=lambda stream: stream.number)

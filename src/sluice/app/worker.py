@@ -8,14 +8,16 @@ has gone.
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
 import threading
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
+from sluice.app.spawning import connect
+
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from sluice.app.job import Job
     from sluice.app.options import Options
     from sluice.app.planned import Planned
@@ -30,7 +32,7 @@ class Part:
 
     Attributes:
         planned: its streams.
-        options: everything else; the number of its first stream in ``first_number``.
+        options: everything else.
     """
 
     planned: list[Planned]
@@ -39,10 +41,7 @@ class Part:
 
 def main(descriptor: int) -> None:
     """Run one part."""
-    # An interruption of the terminal is the other process's affair, which tells this one.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    connection = Connection(descriptor)
-    sys.path[:] = connection.recv()  # before anything is imported, the user's model among it
+    connection = connect(descriptor)
     part: Part = connection.recv()
     from sluice.app.job import Job
 

@@ -9,7 +9,7 @@ from sluice.messages.brokers.endpoint import (
     is_url,
     protocol_of_library,
 )
-from sluice.messages.brokers.opening import default_spool, open_delivery
+from sluice.messages.brokers.opening import default_spool, open_delivery, spool_of_process
 from sluice.messages.brokers.options import PROTOCOLS
 from sluice.messages.brokers.transport import Message, Transport, TransportError
 
@@ -28,4 +28,5 @@ __all__ = [
     "is_url",
     "open_delivery",
     "protocol_of_library",
+    "spool_of_process",
 ]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sluice.messages.brokers.delivery import Delivery
-from sluice.messages.brokers.endpoint import Endpoint
+from sluice.messages.brokers.endpoint import Endpoint, from_url
 from sluice.messages.spool import Spool
 from sluice.messages.writer import Overflow
 
@@ -73,3 +73,21 @@ def default_spool(endpoint: Endpoint) -> Path:
     name = re.sub(r"[^\w.-]+", "-", endpoint.shown.replace("://", "-"))[:80].strip("-")
     mark = hashlib.sha256(endpoint.shown.encode()).hexdigest()[:8]
     return state / "sluice" / "spool" / f"{name}-{mark}.db"
+
+
+def spool_of_process(location: str, process: int) -> str:
+    """Return where one of several processes that send to one endpoint has its spool: the first where one alone has it.
+
+    Args:
+        location: the endpoint's URL.
+        process: counted from 0.
+
+    Raises:
+        ConfigurationError: the URL cannot be used.
+    """
+    endpoint = from_url(location)
+    given = endpoint.options["spool"]
+    if given == NO_SPOOL:
+        return given
+    path = Path(given).expanduser() if given else default_spool(endpoint)
+    return str(path if process == 0 else path.with_name(f"{path.stem}-{process}{path.suffix}"))
