@@ -42,12 +42,15 @@ class ServeProcess:
         *,
         patience: float = PATIENCE,
         verbose: bool = True,
+        processes: int = 1,
     ) -> None:
         """Start it, and wait until it takes streams, for so many seconds at most."""
+        options = ["--verbose"] if verbose else []
+        options += ["--processes", str(processes)] if processes > 1 else []
         self.output = ""
         self.url = ""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "sluice.app.cli", "serve", str(config), *(["--verbose"] if verbose else [])],
+            [sys.executable, "-m", "sluice.app.cli", "serve", str(config), *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

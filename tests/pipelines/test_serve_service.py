@@ -226,13 +226,6 @@ http: {port: 0}
     assert '"red corner"' in (folder / "out.jsonl").read_text()
 
 
-def test_more_processes_are_refused_with_what_is_right(folder: Path) -> None:
-    command = [sys.executable, "-m", "sluice.app.cli", "serve", str(folder / "sluice.yaml"), "--processes", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert "sluice fleet" in done.stderr
-
-
 def test_fifty_clients_at_once_are_answered(service: ServeProcess) -> None:
     until(lambda: service.status("/api/streams/ball/snapshot.jpg") == 200)
     statuses: list[int] = []

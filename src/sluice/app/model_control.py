@@ -24,6 +24,12 @@ class BusyModel(ConfigurationError):
     """A change of the model has not ended yet."""
 
 
+def check_policy(policy: str) -> None:
+    """Raise ConfigurationError unless there is such a way to change the model."""
+    if policy not in CHOICES["swap-policy"]:
+        raise ConfigurationError(f"policy is {policy!r}; it is one of {', '.join(CHOICES['swap-policy'])}")
+
+
 class ModelControl:
     """The model of one run. Any thread may call; nothing waits for a model to be loaded.
 
@@ -65,8 +71,7 @@ class ModelControl:
             BusyModel: another change is under way.
             ConfigurationError: there is no such policy, or the run has no model to be replaced.
         """
-        if policy not in CHOICES["swap-policy"]:
-            raise ConfigurationError(f"policy is {policy!r}; it is one of {', '.join(CHOICES['swap-policy'])}")
+        check_policy(policy)
         if self._options.model is None:
             raise ConfigurationError("this run was started without a model, and can't take one")
         with self._lock:

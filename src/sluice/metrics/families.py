@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.contract.latency import BOUNDS, Distribution
 from sluice.errors import ConfigurationError
-from sluice.metrics.process import read_process
+from sluice.metrics.process import ProcessNumbers, read_process
 from sluice.metrics.snapshot import Snapshot, StreamNumbers
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Metrics:
         yield from _latencies(snapshot)
         yield from _messages(snapshot)
         yield from _outputs(snapshot)
-        yield from _process()
+        yield from _process(snapshot.workers)
 
 
 def _counter(name: str, text: str, labels: tuple[str, ...], values: Values) -> Metric:
@@ -183,11 +183,15 @@ def _outputs(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge("output_active", "Whether an output is at work.", two, each("active"))
 
 
-def _process() -> Iterator[Metric]:
-    found = read_process()
-    yield _gauge("process_resident_bytes", "Memory of the process that is in RAM.", (), [((), float(found.rss))])
-    yield _gauge("process_open_fds", "Open file descriptors.", (), [((), float(found.fds))])
-    yield _gauge("process_python_threads", "Threads that Python knows.", (), [((), float(found.threads))])
-    yield _counter("process_cpu_seconds", "Processor time of the process.", (), [((), found.cpu_seconds)])
+def _process(workers: Sequence[ProcessNumbers]) -> Iterator[Metric]:
+    own = read_process()
+
+    def total(name: str) -> Values:
+        return [((), float(sum(getattr(found, name) for found in (own, *workers))))]
+
+    yield _gauge("process_resident_bytes", "Memory of the process that is in RAM.", (), total("rss"))
+    yield _gauge("process_open_fds", "Open file descriptors.", (), total("fds"))
+    yield _gauge("process_python_threads", "Threads that Python knows.", (), total("threads"))
+    yield _counter("process_cpu_seconds", "Processor time of the process.", (), total("cpu_seconds"))
     text = "Seconds after which a waiting thread gets Python's interpreter."
-    yield _gauge("python_switch_interval_seconds", text, (), [((), found.switch_interval)])
+    yield _gauge("python_switch_interval_seconds", text, (), [((), own.switch_interval)])

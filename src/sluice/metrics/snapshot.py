@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sluice.contract.latency import Latencies
+from sluice.metrics.process import ProcessNumbers
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ class Snapshot:
         outputs: of the streams.
         viewers: how many there are now, by stream and kind.
         events: how many things have happened.
+        workers: what the other processes use that work for this one.
     """
 
     streams: tuple[StreamNumbers, ...] = ()
@@ -112,3 +114,4 @@ class Snapshot:
     outputs: tuple[OutputNumbers, ...] = ()
     viewers: Mapping[tuple[str, str], int] = field(default_factory=dict)
     events: int = 0
+    workers: tuple[ProcessNumbers, ...] = ()

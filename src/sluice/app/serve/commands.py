@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sluice.errors import ConfigurationError, SluiceError
+from sluice.errors import SluiceError
 from sluice.yaml_text import load_yaml
 
 UNKNOWN = 3
@@ -37,7 +37,7 @@ def serve(
         bool, typer.Option("--verbose", "-v", help="Log more: requests, finished segments, answers.")
     ] = False,
     processes: Annotated[
-        int, typer.Option(min=1, help="A service is one process: more are refused, with what is right.")
+        int, typer.Option(min=1, help="Processes that streams are shared out over, each with the model.")
     ] = 1,
 ) -> None:
     """Run the pipeline as a service with a REST API and a page, until it is told to end.
@@ -46,12 +46,6 @@ def serve(
     """
     with _errors(2):
         _need_extra()
-        if processes > 1:
-            raise ConfigurationError(
-                f"--processes {processes}: a service is one process, in which its API, page and outputs find every "
-                "stream; right are several services with a port each, or `sluice fleet`, which shares streams out over "
-                "processes and has one list, page and metrics for all of them"
-            )
         if schema or openapi:
             from sluice.app.serve import documents
 
@@ -61,7 +55,7 @@ def serve(
             raise typer.BadParameter("name the configuration file", param_hint="CONFIG.yaml")
         from sluice.app.serve.running import serve as run
 
-        raise typer.Exit(run(config, check_only=check, verbose=verbose))
+        raise typer.Exit(run(config, check_only=check, verbose=verbose, processes=processes))
 
 
 @streams_app.command("list")

@@ -32,6 +32,7 @@ class Context:
         service: the service, once it is there.
         failure: why there will be none any more.
         metrics: gives the text for Prometheus, once there is one.
+        probe: asks all that works for the service something; None: the service's streams are asked for.
     """
 
     access: Access
@@ -40,6 +41,7 @@ class Context:
     service: Service | None = None
     failure: str | None = None
     metrics: Callable[[], str] | None = None
+    probe: Callable[[], object] | None = None
     reads: Calls = field(default_factory=Calls)
     changes: Calls = field(default_factory=Calls)
     health: Calls = field(default_factory=lambda: Calls(_MOST_HEALTH))
@@ -73,7 +75,7 @@ class Context:
         """
         service = self.service
         if service is not None:
-            await self.health.run(service.streams, patience=READING)
+            await self.health.run(self.probe or service.streams, patience=READING)
 
     async def change(self, work: Callable[[Service], Result], key: str) -> Result:
         """Have the service do something; of two changes of the same thing, the second is refused."""

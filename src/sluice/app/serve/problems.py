@@ -19,6 +19,7 @@ from sluice.app.outputs.hub import BusyOutputs
 from sluice.app.serve.calls import BusyError, UnfinishedError
 from sluice.app.serve.loading import explain, shown
 from sluice.app.serve.paths import OutsideError
+from sluice.app.serve.processes.channel import ProcessDownError
 from sluice.app.serve.service import NotReadyError, TakenNameError, UnknownStreamError
 from sluice.errors import SluiceError
 
@@ -32,6 +33,7 @@ _STATUS: tuple[tuple[type[SluiceError], HTTPStatus], ...] = (
     (BusyError, HTTPStatus.CONFLICT),
     (BusyModel, HTTPStatus.CONFLICT),
     (NotReadyError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (ProcessDownError, HTTPStatus.SERVICE_UNAVAILABLE),
     (UnfinishedError, HTTPStatus.GATEWAY_TIMEOUT),
     (BusyOutputs, HTTPStatus.GATEWAY_TIMEOUT),
     (SluiceError, HTTPStatus.UNPROCESSABLE_ENTITY),

@@ -77,6 +77,11 @@ class Secrets:
         if len(value) >= _SHORTEST_SECRET and value not in self._values:
             self._values = tuple(sorted((*self._values, value), key=len, reverse=True))
 
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The values that `scrub` removes."""
+        return self._values
+
     def scrub(self, text: str) -> str:
         """Return the text without the values of references and without credentials in URLs."""
         text = redact(text)

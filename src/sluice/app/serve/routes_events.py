@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-from pathlib import Path
 from typing import Annotated
 
 import gi
@@ -29,10 +27,10 @@ from sluice.app.serve.live import LiveResponse, server_sent_events
 from sluice.app.serve.service import NotReadyError, Service
 from sluice.app.streams import Event, StreamState
 from sluice.errors import ConfigurationError
+from sluice.metrics.process import read_process
 
 # webrtcbin of 1.22 never frees its ICE agent and its sockets; that of 1.26 does. None between them was tried.
 _WEBRTC_LETS_GO = (1, 26)
-_PAGE_SIZE = resource.getpagesize()
 _Since = Annotated[int, Query(ge=0, le=2**53, description="Number of the last event seen; 0: all that are kept.")]
 
 
@@ -129,12 +127,12 @@ def _sample(sample: Sample) -> HistorySample:
 
 def _statistics(service: Service, context: Context) -> Statistics:
     streams = service.streams()
-    usage = resource.getrusage(resource.RUSAGE_SELF)
+    processes = [read_process(), *map(read_process, service.pids())]
     return Statistics(
         version=__version__,
         uptime=service.uptime,
-        cpu_seconds=usage.ru_utime + usage.ru_stime,
-        memory_bytes=int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_SIZE,
+        cpu_seconds=sum(process.cpu_seconds for process in processes),
+        memory_bytes=sum(process.rss for process in processes),
         viewers=context.viewers.count,
         webrtc=service.pictures.webrtc_available,
         webrtc_advised=service.pictures.webrtc_available and Gst.version() >= _WEBRTC_LETS_GO,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 import resource
@@ -15,21 +14,20 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from sluice.app.monitor import Monitor
-from sluice.app.outputs import LiveOutputs, OutputOptions
-from sluice.app.pipeline import Pipeline
+from sluice.app.serve.backend import make_backend
 from sluice.app.serve.checking import check, is_loopback, open_model
 from sluice.app.serve.context import Context
 from sluice.app.serve.gate import Access
 from sluice.app.serve.journal import LOGGER, Journal
 from sluice.app.serve.loading import Loaded, load
-from sluice.app.serve.names import located_model, located_vlm
+from sluice.app.serve.logs import log_to_stderr
 from sluice.app.serve.schema import OpenTelemetryEntry
 from sluice.app.serve.server import HttpServer
 from sluice.app.serve.service import Service
 from sluice.app.serve.state import State, StateFile
 from sluice.app.serve.web import make_app
 from sluice.errors import ConfigurationError, ModelError, SluiceError, with_own_lines
+from sluice.metrics import Metrics
 from sluice.metrics.otel import OtelExport
 
 OK, FAILED, WRONG_ARGUMENTS = 0, 1, 2
@@ -39,13 +37,14 @@ _MOST_NAMES = 20  # of streams in one line of the log
 _log = logging.getLogger(LOGGER)
 
 
-def serve(path: Path, *, check_only: bool = False, verbose: bool = False) -> int:
+def serve(path: Path, *, check_only: bool = False, verbose: bool = False, processes: int = 1) -> int:
     """Run a service and return the exit status.
 
     Args:
         path: the configuration file.
         check_only: end after the checks.
         verbose: log also what is no news, such as requests and finished segments.
+        processes: how many have pipelines; 1: this one alone.
 
     Returns:
         0 after a signal to end, 1 if the pipeline failed, 2 for a configuration that cannot be used.
@@ -61,10 +60,10 @@ def serve(path: Path, *, check_only: bool = False, verbose: bool = False) -> int
             count = len(kept.streams(loaded.config.streams))
             print(f"{path}: no fault found; {count} stream{'' if count == 1 else 's'}")
             return OK
-        _log_to_stderr(loaded.secrets.scrub, verbose)
+        log_to_stderr(loaded.secrets.scrub, verbose)
         _allow_many_files()
         with _Signals() as signals:
-            return _Running(loaded, state, kept, verbose).until(signals)
+            return _Running(loaded, state, kept, verbose=verbose, processes=processes).until(signals)
     except (ConfigurationError, ModelError) as error:
         print(f"sluice: {with_own_lines(error)}", file=sys.stderr)
         return WRONG_ARGUMENTS
@@ -76,7 +75,7 @@ def serve(path: Path, *, check_only: bool = False, verbose: bool = False) -> int
 class _Running:
     """The parts of a service, in the order in which they start; they end in the opposite one."""
 
-    def __init__(self, loaded: Loaded, state: StateFile, kept: State, verbose: bool) -> None:
+    def __init__(self, loaded: Loaded, state: StateFile, kept: State, *, verbose: bool, processes: int) -> None:
         config = loaded.config
         token = config.http.token
         self._loaded = loaded
@@ -87,12 +86,8 @@ class _Running:
             loaded.secrets.scrub,
             config.http.most_viewers,
         )
+        self._backend = make_backend(loaded, kept, processes=processes, verbose=verbose)
         folder = loaded.file.path.parent.resolve()
-        own = {stream.name: stream.outputs.of(config.outputs) for stream in config.streams}
-        self._outputs = LiveOutputs(
-            _located(config.outputs, folder), own={name: _located(options, folder) for name, options in own.items()}
-        )
-        self._pipeline = Pipeline([], service=True, branches=self._outputs, **_pipeline_options(loaded, kept))
         self._http = HttpServer(make_app(self._context), config.http, folder, self._context.viewers)
         self._failure: SluiceError | None = None
         self._ended = threading.Event()
@@ -103,8 +98,8 @@ class _Running:
             self._http.start()
             ends.callback(self._http.stop)
             self._greet()
-            ends.callback(self._outputs.close)
-            ends.callback(self._pipeline.stop)
+            ends.callback(self._backend.close)
+            ends.callback(self._backend.stop)
             self._begin(ends)
             while not signals.received and not self._ended.wait(_LOOK):
                 if not self._http.alive:
@@ -124,13 +119,16 @@ class _Running:
 
     def _begin(self, ends: ExitStack) -> None:
         """Start the pipeline, and let requests reach it."""
-        job = self._pipeline.start()
-        threading.Thread(target=self._watch, args=(job.wait,), name="sluice-watch", daemon=True).start()
-        monitor = Monitor(self._pipeline, self._outputs)
-        self._context.metrics = monitor.text
+        wait = self._backend.start()
+        threading.Thread(target=self._watch, args=(wait,), name="sluice-watch", daemon=True).start()
+        metrics = self._backend.metrics()
+        self._context.metrics = metrics.text
+        self._context.probe = self._backend.probe
         if (entry := self._loaded.config.opentelemetry) is not None:
-            ends.callback(_close, _export(monitor, entry))
-        service = Service(self._loaded, self._state, self._pipeline, self._outputs)
+            ends.callback(_close, _export(metrics, entry))
+        service = Service(
+            self._loaded, self._state, self._backend.engine, self._backend.pictures, pids=self._backend.pids
+        )
         ends.callback(service.end)
         self._context.service = service
         service.begin()
@@ -142,12 +140,13 @@ class _Running:
 
     def _tell(self, service: Service, ends: ExitStack) -> None:
         """Log what has begun, and from now on what happens."""
-        model, names = self._pipeline.model, [stream.name for stream in service.streams()]
+        engine = self._backend.engine
+        model, names = engine.model, [stream.name for stream in service.streams()]
         runs = "no model" if model["name"] == "none" else f"the model {model['name']} ({model['runtime']})"
         shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
         _log.info("%s; streams: %s", runs, shown or "none")
-        happened = self._pipeline.events.since()
-        journal = Journal(self._pipeline.events, begun=happened[-1].number if happened else 0, all_kinds=self._verbose)
+        happened = engine.events.since()
+        journal = Journal(engine.events, begun=happened[-1].number if happened else 0, all_kinds=self._verbose)
         journal.start()
         ends.callback(journal.stop)
 
@@ -191,10 +190,8 @@ def _allow_many_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _export(monitor: Monitor, entry: OpenTelemetryEntry) -> OtelExport:
-    return OtelExport(
-        monitor.metrics, entry.endpoint, interval=entry.interval, headers=entry.headers, resource=entry.resource
-    )
+def _export(metrics: Metrics, entry: OpenTelemetryEntry) -> OtelExport:
+    return OtelExport(metrics, entry.endpoint, interval=entry.interval, headers=entry.headers, resource=entry.resource)
 
 
 def _close(export: OtelExport) -> None:
@@ -215,58 +212,3 @@ def _check_kept(kept: State, state: StateFile) -> None:
             f'the model that was swapped to before the last end cannot be used: {error}; take "model" out of '
             f"{str(state.path)!r} to start with the configuration's"
         ) from error
-
-
-def _pipeline_options(loaded: Loaded, kept: State) -> dict[str, Any]:
-    config, folder = loaded.config, loaded.file.path.parent.resolve()
-    messages = config.messages
-    if messages is not None and "://" not in messages and messages != "-":
-        messages = str(folder / messages)
-    thresholds = kept.thresholds or config.thresholds
-    return {
-        "model": kept.model or located_model(config.model.name, folder),
-        "labels": None if config.model.labels is None else folder / config.model.labels,
-        "runtime": config.model.runtime,
-        "device": config.model.device,
-        "model_options": config.model.options,
-        "batch_size": config.model.batch_size,
-        "interval": config.model.interval,
-        "on_error": config.model.on_error,
-        "tracker": config.tracker.name,
-        "keep_unconfirmed": config.tracker.keep_unconfirmed,
-        "analytics": None if config.analytics is None else folder / config.analytics,
-        "messages": messages,
-        "look_for": config.look_for,
-        "index": None if config.index is None else folder / config.index,
-        "index_model": None if config.index_model is None else located_model(config.index_model, folder),
-        "vlm": None if config.vlm is None else located_vlm(config.vlm, folder),
-        **thresholds.model_dump(),
-    }
-
-
-def _located(options: OutputOptions, folder: Path) -> OutputOptions:
-    """Return the outputs with their folders, which start from the configuration file's."""
-    changes = {
-        name: dataclasses.replace(part, folder=folder / part.folder.expanduser())
-        for name in ("record", "clips", "hls")
-        if (part := getattr(options, name)) is not None
-    }
-    return dataclasses.replace(options, **changes)
-
-
-class _Scrubbing(logging.Formatter):
-    """Removes secrets from whole lines, tracebacks included."""
-
-    def __init__(self, scrub: Callable[[str], str]) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
-        self._scrub = scrub
-
-    def format(self, record: logging.LogRecord) -> str:
-        return self._scrub(super().format(record))
-
-
-def _log_to_stderr(scrub: Callable[[str], str], verbose: bool) -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Scrubbing(scrub))
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler], force=True)
-    logging.getLogger(LOGGER).setLevel(logging.INFO)

@@ -45,9 +45,18 @@ class Service:
         pictures: live pictures of the streams.
         history: the numbers of the last minutes.
         answers: what language models said about the streams.
+        pids: returns the ids of other processes that work for this one.
     """
 
-    def __init__(self, loaded: Loaded, state: StateFile, engine: Engine, pictures: Pictures) -> None:
+    def __init__(
+        self,
+        loaded: Loaded,
+        state: StateFile,
+        engine: Engine,
+        pictures: Pictures,
+        *,
+        pids: Callable[[], Sequence[int]] = tuple,
+    ) -> None:
         """Take over an engine without streams.
 
         Raises:
@@ -58,6 +67,7 @@ class Service:
         self.pictures = pictures
         self.history = History(engine)
         self.answers = Answers(loaded.secrets.scrub)
+        self.pids = pids
         self._begun = time.monotonic()
         self._file = state
         self._state = state.read()
