@@ -166,7 +166,7 @@ class FrameTracking:
                 kept = np.isin(rows["class_id"], list(self.policy.classes))
                 counts = np.bincount(np.repeat(np.arange(len(chosen)), counts)[kept], minlength=len(chosen))
                 rows = rows[kept]
-            yield _Group(frames[chosen], sizes[frames["batch_id"][chosen]], counts, bulk.Objects(rows))
+            yield _Group(take(frames, chosen), sizes[frames["batch_id"][chosen]], counts, bulk.Objects(rows))
 
     def _track_group(self, batch: BatchMeta, group: _Group, surfaces: SurfaceBatch) -> None:
         """Track the frames of a group in one pass."""

@@ -107,9 +107,13 @@ class Motion(ABC):
         of_position, of_velocity = self._process_noise(tracks["position"])
         nominal = (np.abs(steps - 1.0) <= tolerance) | self._still
         square = steps * steps
-        q00 = np.where(nominal, of_position, of_velocity * square * square / 4)
-        q01 = np.where(nominal, 0.0, of_velocity * square * steps / 2)
-        q11 = np.where(nominal, of_velocity, of_velocity * square)
+        q00: Any = of_position
+        q01: Any = 0.0
+        q11: Any = of_velocity
+        if not nominal.all():
+            q00 = np.where(nominal, of_position, of_velocity * square * square / 4)
+            q01 = np.where(nominal, 0.0, of_velocity * square * steps / 2)
+            q11 = np.where(nominal, of_velocity, of_velocity * square)
         p01, p11 = tracks["p01"], tracks["p11"]
         tracks["position"] += steps * tracks["velocity"]
         tracks["p00"] += 2 * steps * p01 + square * p11 + q00
