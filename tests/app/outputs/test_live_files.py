@@ -8,7 +8,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import gi
 import pytest
@@ -18,8 +20,9 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app.outputs import ClipOptions, HlsOptions, LiveOutputs, OutputOptions, RecordOptions
+from sluice.app.outputs.files_live import Hls, Recorder
 from sluice.app.outputs.relay import Relay
-from sluice.app.outputs.standing import utc_name
+from sluice.app.outputs.standing import Standing, utc_name
 from sluice.errors import ConfigurationError
 from waiting import PATIENCE, until
 
@@ -198,6 +201,51 @@ def test_a_folder_that_is_a_file_or_within_one_is_refused_before_the_start(tmp_p
         ):
             with pytest.raises(ConfigurationError, match=r"(record|clips|hls): the folder is .*, which is a file"):
                 LiveOutputs(options)
+
+
+def test_the_hubs_thread_asks_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def noted(name: str) -> Callable[..., Any]:
+        real = getattr(os, name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            asked.append((threading.current_thread().name, name))
+            return real(*arguments, **named)
+
+        return call
+
+    (tmp_path / "h" / "cam_1").mkdir(parents=True)
+    (tmp_path / "h" / "cam_1" / "segment00007.ts").touch()
+    for name in ("stat", "mkdir", "unlink", "scandir", "listdir"):
+        monkeypatch.setattr(os, name, noted(name))
+    record = RecordOptions(tmp_path / "r", segment_seconds=1, keep_segments=2)
+    with Stream(OutputOptions(record=record, hls=HlsOptions(tmp_path / "h", segment_seconds=1))) as stream:
+        until(lambda: stream.stats()["record-deleted"] > 0)
+        stream.outputs.enable("cam 1", "hls", False)
+        until(lambda: (tmp_path / "h" / "cam_1" / "index.m3u8").exists())
+        stream.outputs.enable("cam 1", "hls", True)
+        until(lambda: stream.stats()["hls-frames"] > 0)
+    assert not (tmp_path / "h" / "cam_1" / "segment00007.ts").exists()
+    assert {"stat", "mkdir", "unlink"} <= {name for _, name in asked}
+    assert not [name for thread, name in asked if thread == "sluice-outputs"]
+
+
+@pytest.mark.parametrize("kind", [Hls, Recorder])
+def test_a_disk_that_does_not_answer_holds_up_no_other_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Standing]
+) -> None:
+    answers = threading.Event()
+    make_room = kind.make_room
+    monkeypatch.setattr(kind, "make_room", lambda output: answers.wait(PATIENCE) and make_room(output))
+    monkeypatch.setattr("sluice.app.outputs.live._PREPARING", 0.1)
+    options = OutputOptions(record=RecordOptions(tmp_path / "r"), hls=HlsOptions(tmp_path / "h", segment_seconds=1))
+    other, held = ("record", "hls") if kind is Hls else ("hls", "record")
+    with Stream(options) as stream:
+        until(lambda: stream.stats()[f"{other}-frames"] > 10)
+        assert stream.stats()[f"{held}-frames"] == 0
+        answers.set()
+        until(lambda: stream.stats()[f"{held}-frames"] > 10)
 
 
 def test_a_recording_is_switched_off_and_on(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import time
 import weakref
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +55,17 @@ class Recorder(Standing):
         self._folder = Path(options.folder).expanduser() / safe_name(around.name)
         self._written = last_written()
         self._current: Path | None = None
-        self._tidying = Tidying(around.hub, self._prune)
+        self._closed: deque[Path] = deque()  # whose sizes are still to be counted
+        self._tidying = Tidying(around.hub, self._tidy)
+        self._looking = Tidying(around.hub, self._look_for_current)
         self.counts |= {"segments": 0, "bytes": 0, "deleted": 0, "lost": 0}
 
-    def build(self) -> Stage:
-        """Make the recorder; the folder is made here and, if it is deleted, again with the next segment."""
+    def make_room(self) -> None:
+        """Make the folder; if it is deleted, it is made again with the next segment."""
         self._folder.mkdir(parents=True, exist_ok=True)
+
+    def build(self) -> Stage:
+        """Make the recorder."""
         options = self._options
         splitter = make_element(
             "splitmuxsink",
@@ -103,24 +110,37 @@ class Recorder(Standing):
         elif structure.get_name() == "splitmuxsink-fragment-closed":
             self._current = None if self._current == path else self._current
             self.counts["segments"] += 1
-            if path.exists():
-                self.counts["bytes"] += path.stat().st_size
+            self._closed.append(path)
             self.around.tell("segment-finished", f"{self.around.name}: recorded {path.name}", file=str(path))
             self._tidying.ask()
 
-    def _prune(self) -> None:
+    def _tidy(self) -> None:
+        while self._closed:
+            with contextlib.suppress(OSError):  # somebody has deleted it
+                self.counts["bytes"] += self._closed.popleft().stat().st_size
         options = self._options
         kept = options.keep_segments, options.keep_bytes
         gone = prune(self._folder, f".{options.container}", *kept, self._current, self._written)
         self.counts["deleted"] += len(gone)
 
     def look(self) -> None:
-        """Begin a new segment where somebody has deleted the one that is being written."""
-        if self._current is not None and not self._current.exists():
-            self.counts["lost"] += 1
-            self.around.tell("record-lost", f"{self.around.name}: {self._current} was deleted", file=str(self._current))
-            self._current = None
-            self.finish()
+        """Have it looked whether somebody has deleted the segment that is being written."""
+        if self._current is not None and not self._looking.is_at_work:
+            self._looking.ask()
+
+    def _look_for_current(self) -> None:
+        current = self._current
+        if current is not None and not current.exists():
+            self.around.hub.post(lambda: self._lost_segment(current))
+
+    def _lost_segment(self, path: Path) -> None:
+        """Begin a new segment in place of one that was deleted."""
+        if self._current != path:
+            return
+        self.counts["lost"] += 1
+        self.around.tell("record-lost", f"{self.around.name}: {path} was deleted", file=str(path))
+        self._current = None
+        self.finish()
 
 
 @guarded(failure="")
@@ -143,11 +163,14 @@ class Hls(Standing):
         self._options, self._every = options, every
         self.folder = Path(options.folder).expanduser() / safe_name(around.name)
 
-    def build(self) -> Stage:
-        """Make it. What an earlier run left in the folder is deleted."""
+    def make_room(self) -> None:
+        """Make the folder, and delete what an earlier run left in it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for old in [*self.folder.glob("segment*.ts"), *self.folder.glob("index.m3u8")]:
-            old.unlink()
+            old.unlink(missing_ok=True)
+
+    def build(self) -> Stage:
+        """Make it."""
         options = self._options
         sink = make_element(
             "hlssink2",
@@ -184,6 +207,10 @@ class Clips(Standing):
         self._reasons: list[str] = []
         self._tidying = Tidying(around.hub, self._prune)
         self.counts |= {"clips": 0, "triggers": 0, "deleted": 0}
+
+    def make_room(self) -> None:
+        """Make the folder; if it is deleted, it is made again with the next clip."""
+        self._folder.mkdir(parents=True, exist_ok=True)
 
     def tick(self) -> None:
         """Have the stream encoded, and finish a clip whose stream stands still."""

@@ -26,6 +26,7 @@ from sluice.app.outputs.triggers import Triggers
 _CLOSING = 6.0  # seconds that the files of a stream have to be finished
 Tell = Callable[..., None]
 
+_PREPARING = 5.0  # seconds that a disk is waited for before the stream begins without what is written to it
 _BEGINNING = 60.0  # seconds to wait for the hub, in which hundreds of streams may be added at once
 
 
@@ -102,7 +103,9 @@ class LiveBranch:
             else None
         )
         self.standing: dict[str, Standing] = {}
-        hub.call(lambda: self._begin(options, live, entry, tiled=batches is not None), _BEGINNING)
+        if batches is None:  # a view of all streams is for viewers only: every stream has its own recordings
+            self._prepare(options, live)
+            hub.call(lambda: self._begin(options, entry), _BEGINNING)
 
     def _make_bin(self, number: int) -> Gst.Pad:
         """Make the bin and return the pad that its frames come to."""
@@ -113,9 +116,8 @@ class LiveBranch:
         self.bin.add_pad(Gst.GhostPad.new("sink", entry))
         return entry
 
-    def _begin(self, options: OutputOptions, live: bool, entry: Gst.Pad, tiled: bool) -> None:
-        if tiled:  # for viewers only: every stream has its own recordings
-            return
+    def _prepare(self, options: OutputOptions, live: bool) -> None:
+        """Make the outputs that write files, and do what needs the disk; on the caller's thread, not on the hub's."""
         record, every = options.record, not live
         if record is not None:
             every = record.delivery == "every" or (record.delivery == "auto" and not live)
@@ -126,7 +128,13 @@ class LiveBranch:
         if options.hls is not None:
             self.standing["hls"] = Hls(self, options.hls, waits)
         if options.clips is not None:
-            clips = self.standing["clips"] = Clips(self, options.clips)
+            self.standing["clips"] = Clips(self, options.clips)
+        for output in self.standing.values():
+            output.prepare(_PREPARING)
+
+    def _begin(self, options: OutputOptions, entry: Gst.Pad) -> None:
+        clips = self.standing.get("clips")
+        if options.clips is not None and isinstance(clips, Clips):
             triggers = Triggers(options.clips, _pass_to(self.hub, weakref.ref(clips)))
             if triggers.any:
                 triggers.watch(entry)

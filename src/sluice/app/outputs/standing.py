@@ -49,7 +49,7 @@ class Around(Protocol):
 
 
 class Standing:
-    """Base of the outputs that go on. All methods are for the hub's thread.
+    """Base of the outputs that go on. All methods are for the hub's thread, but those that need the disk.
 
     Attributes:
         kind: its name among the outputs.
@@ -71,15 +71,24 @@ class Standing:
         self._next_try = 0.0
         self._wait = _FIRST_RETRY
         self._closing = False
+        self._preparing = False
+        self._prepared: str | None = None  # why not; "" where nothing is in the way, None before it is known
 
     # For the branch
+
+    def prepare(self, patience: float) -> None:
+        """Do what needs the disk before the beginning; for a thread that may wait so many seconds, not the hub's."""
+        self._preparing = True
+        thread = threading.Thread(target=self._prepare, name="sluice-outputs-prepare", daemon=True)
+        thread.start()
+        thread.join(patience)
 
     def tick(self) -> None:
         """Begin it where it should run and does not; called twice a second."""
         self.count()
         wanted = self.enabled and not self._closing and self.around.flowing
         if wanted and self.stage is None and time.monotonic() >= self._next_try:
-            self._begin()
+            self._begin_prepared()
         elif self.stage is not None and self.enabled:
             self.look()
 
@@ -122,15 +131,42 @@ class Standing:
 
     # For the kinds
 
+    def make_room(self) -> None:
+        """Do what needs the disk before `build`; not on the hub's thread. What it raises is a failure of the output."""
+
     def build(self) -> Stage:
         """Make its stage."""
         raise NotImplementedError
 
     def look(self) -> None:
-        """See whether all is well; called twice a second while it runs."""
+        """See whether all is well; called twice a second while it runs. It asks no disk."""
 
     def on_message(self, structure: Gst.Structure) -> None:
         """Take what its elements post."""
+
+    def _prepare(self) -> None:
+        try:
+            self.make_room()
+            found = ""
+        except OSError as error:
+            found = str(error)
+        self.around.hub.post(lambda: self._note_prepared(found))
+
+    def _note_prepared(self, found: str) -> None:
+        self._preparing, self._prepared = False, found
+        self.tick()
+
+    def _begin_prepared(self) -> None:
+        if self._preparing:
+            return
+        found, self._prepared = self._prepared, None
+        if found is None:
+            self._preparing = True
+            self.around.hub.aside(self._prepare)
+        elif found:
+            self._failed(found)
+        else:
+            self._begin()
 
     def _begin(self) -> None:
         try:
@@ -190,7 +226,7 @@ def free_path(path: Path) -> Path:
 
 
 class Tidying:
-    """Deletes an output's old files beside the hub's thread: their folder may be large, its disk slow or away."""
+    """Looks after an output's files beside the hub's thread: their folder may be large, its disk slow or away."""
 
     def __init__(self, hub: Hub, work: Callable[[], object]) -> None:
         """Prepare it; `work` is called by one thread at a time, and what it raises is logged."""
@@ -206,13 +242,18 @@ class Tidying:
                 return
         self._hub.aside(self._run)
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether what was asked for last is still to be done."""
+        return self._asked > 0
+
     def _run(self) -> None:
         while True:
             asked = self._asked
             try:
                 self._work()
             except Exception:
-                _log.exception("old files were not deleted")
+                _log.exception("files were not looked after")
             with self._changing:
                 if self._asked == asked:
                     self._asked = 0
