@@ -1,8 +1,11 @@
 """``sluice run --processes``: streams shared out over processes, and what becomes of the run when one dies."""
 
+import contextlib
 import json
 import os
 import signal
+import socket
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -80,6 +83,22 @@ def test_streams_keep_their_numbers_and_order_and_one_summary_tells_of_all(tmp_p
     ]  # fmt: skip
     assert all(Path(stream["output"]).stat().st_size for stream in told["streams"])
     assert (told["errors"], told["stopped"], told["provider"] != "") == ([], False, True)
+
+
+def test_each_process_keeps_messages_for_a_broker_in_a_spool_of_its_own(
+    tmp_path: Path, bright: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/seen"  # nobody is there afterwards
+    done = sluice(ball(9), ball(9), "--model", bright, "--processes", 2, "--messages", url, "-q")
+    assert done.returncode == 0, done.stderr
+    kept = []
+    for path in sorted((tmp_path / "sluice" / "spool").glob("*.db")):
+        with contextlib.closing(sqlite3.connect(path)) as spool:
+            rows = spool.execute("SELECT payload FROM message ORDER BY id").fetchall()
+        kept.append([(message["stream"], message["frame"]) for (text,) in rows if (message := json.loads(text))])
+    assert sorted(kept) == [[(stream, frame) for frame in range(9)] for stream in range(2)]
 
 
 def test_ids_are_those_of_one_process(tmp_path: Path, bright: str) -> None:

@@ -269,6 +269,42 @@ def test_a_process_that_dies_comes_back_with_its_streams(service: ServeProcess, 
     assert service.stop() == 0
 
 
+def test_a_model_that_ends_its_process_is_refused(service: ServeProcess, folder: Path) -> None:
+    (folder / "killer.py").write_text(model("killer", "os.kill(os.getpid(), 9)"))
+    since, victim = last_event(service), process_of(folder, 0)
+    refused = swapped(service, "killer.py")
+    assert (refused["kind"], "ended while it was loaded" in refused["text"]) == ("model-refused", True)
+    assert "SIGKILL" in events(service, "process-lost", since)[0]["text"]
+    until(lambda: events(service, "process-started", since))
+    until(lambda: process_of(folder, 0) != victim)
+    assert labels(folder, 0)[-1].startswith("first-")
+    assert len(children_of(service.pid)) == 2
+
+
+def test_a_process_that_hangs_holds_up_its_own_streams_alone(service: ServeProcess, folder: Path) -> None:
+    hung = process_of(folder, 1)
+    assert service.status("/healthz") == 200
+    os.kill(hung, signal.SIGSTOP)
+    try:
+        until(lambda: service.streams()["b"]["state"] == "stalled")
+        streams = service.streams()
+        assert (streams["b"]["reason"], streams["a"]["state"]) == ("process 1 does not answer", "playing")
+        assert request(service, "GET", "/api/streams/b").status_code == 504
+        assert request(service, "GET", "/api/streams/a/snapshot.jpg").status_code == 200
+        assert request(service, "POST", "/api/streams/c/restart").status_code == 202
+        text = httpx.get(service.url + "/metrics", timeout=PATIENCE).text
+        assert 'sluice_frames_out_total{stream="a"}' in text
+        assert 'sluice_stream_state{state="stalled",stream="b"} 1.0' in text
+        assert service.status("/healthz") == 503
+    finally:
+        os.kill(hung, signal.SIGCONT)
+    until(lambda: service.streams()["b"]["state"] == "playing")
+    until(lambda: service.status("/healthz") == 200)
+    os.kill(hung, signal.SIGSTOP)
+    assert service.stop() == 0  # and nobody waits for it for ever
+    assert not Path(f"/proc/{hung}").exists()
+
+
 def test_processes_end_with_the_one_that_started_them(service: ServeProcess) -> None:
     children = children_of(service.pid)
     assert len(children) == 2

@@ -233,12 +233,12 @@ class Crew:
     def gone(self, worker: Worker) -> None:
         """Take note that a process has ended; where nobody asked it to, it is started again."""
         member = self.members[worker.number]
-        member.outcomes.put(None)
         with self._lock:
             self._all.discard(worker)
             ready = member.worker is worker
             if ready:
                 member.worker = None
+        member.outcomes.put(None)  # now it is seen that there is none
         if not ready or worker.ending or self._stopping or self.over.is_set():
             return  # whoever waits for one that had not started yet sees it
         if time.monotonic() - worker.begun > LONGEST_PAUSE:

@@ -23,6 +23,7 @@ from sluice.errors import SluiceError
 
 PATIENCE = 2.0
 """Seconds that a process is waited for which is asked what every process is asked."""
+_LEAST = 0.2  # seconds for one that has not answered in time before
 
 
 class SharedEngine:
@@ -217,15 +218,17 @@ class _Trying:
 
 def ask_all(crew: Crew, method: str, patience: float | None = PATIENCE) -> dict[Member, Any]:
     """Ask all processes that run the same thing; None stands for no answer, also within so many seconds if limited."""
-    asked: list[tuple[Member, Future[Any]]] = []
+    asked: list[tuple[Member, float, Future[Any]]] = []
+    begun = time.monotonic()
     for member in crew.members:
         if (worker := member.worker) is not None:
-            asked.append((member, worker.ask(method)))
-    deadline = None if patience is None else time.monotonic() + patience
+            asked.append((member, worker.kept_waiting(), worker.ask(method)))
     found: dict[Member, Any] = {}
-    for member, future in asked:
+    for member, waited, future in asked:
         try:
-            found[member] = future.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            # One that has not answered others is not waited for as long once more.
+            left = None if patience is None else max(_LEAST, patience - waited) + begun - time.monotonic()
+            found[member] = future.result(left if left is None else max(0.0, left))
         except ProcessDownError:
             continue
         except (FutureTimeout, SluiceError):

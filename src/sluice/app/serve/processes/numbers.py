@@ -30,7 +30,12 @@ class SharedMonitor:
         """Return all numbers as they are now; of a process that does not answer, as they were."""
         answers = ask_all(self._crew, "numbers")
         self._known.update({member: found for member, found in answers.items() if found is not None})
-        parts = [self._known[member] for member in answers if member in self._known]
+        parts = [
+            # How the streams of one that is silent are is told by the engine.
+            self._known[member] if found is not None else dataclasses.replace(self._known[member], streams=())
+            for member, found in answers.items()
+            if member in self._known
+        ]
         merged = merged_snapshot(parts, self._engine.streams)
         last = self._crew.events.since()
         return dataclasses.replace(

@@ -100,6 +100,12 @@ class Worker:
                 return fresh
             return future
 
+    def kept_waiting(self) -> float:
+        """Return for how many seconds the oldest question waits for its answer; 0 where none does."""
+        with self._asking:
+            asked = [asked for asked, future in self._questions.values() if not future.done()]
+        return time.monotonic() - min(asked) if asked else 0.0
+
     def ask_to_end(self) -> None:
         """Ask it to end its streams, finish its files, and go."""
         self.ending = True
