@@ -83,6 +83,9 @@ def test_metrics_and_top_while_it_runs() -> None:
         (("--record", "r", "--processes", "2"), "leave out --processes"),
         (("--record", "file"), "file', which is a file; name a folder"),
         (("--hls", "file"), "hls: the folder is"),
+        (("--record", ""), "it is empty; name a file or folder"),
+        (("--hls", " "), "it is empty; name a file or folder"),
+        (("--out", ""), "it is empty; name a file or folder"),
         (("--record", "/proc/sluice"), "'/proc/sluice' cannot be made"),
     ],
 )

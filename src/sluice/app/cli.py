@@ -86,6 +86,13 @@ def _pairs(options: list[str], name: str = "--model-option", example: str = "dec
     return pairs
 
 
+def _path(text: str) -> Path:
+    """A path as it is typed; "" would be the present folder, and is mostly a variable that is not set."""
+    if not text.strip():
+        raise typer.BadParameter("it is empty; name a file or folder")
+    return Path(text)
+
+
 app.command()(search)
 app.command()(commands.serve)
 app.add_typer(commands.streams_app)
@@ -119,7 +126,9 @@ def run(
     keep_unconfirmed: Annotated[
         bool, typer.Option("--keep-unconfirmed", help="Keep objects that belong to no confirmed track, without an id.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="An .mp4 file, or a folder for one per stream.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="An .mp4 file, or a folder for one per stream.", parser=_path, metavar="PATH")
+    ] = None,
     messages: Annotated[
         str | None,
         typer.Option(help="JSON lines file, - for the standard output, or a broker: kafka://host:port/topic, mqtt://…"),
@@ -178,16 +187,26 @@ def run(
         int, typer.Option(help="Share the streams out over so many processes, each with a model of its own.", min=1)
     ] = 1,
     index: Annotated[
-        Path | None, typer.Option(help="Folder of an archive that keeps embeddings, for `sluice search`.")
+        Path | None,
+        typer.Option(
+            help="Folder of an archive that keeps embeddings, for `sluice search`.", parser=_path, metavar="PATH"
+        ),
     ] = None,
     index_model: Annotated[
         str | None, typer.Option(help="Image encoder that makes an embedding of each tracked object for it.")
     ] = None,
     record: Annotated[
-        Path | None, typer.Option(help="Folder for recordings in segments that survive a kill, one folder per stream.")
+        Path | None,
+        typer.Option(
+            help="Folder for recordings in segments that survive a kill, one folder per stream.",
+            parser=_path,
+            metavar="PATH",
+        ),
     ] = None,
     segment_seconds: Annotated[float | None, typer.Option(help="Length of a segment; default: 60.", min=0.5)] = None,
-    hls: Annotated[Path | None, typer.Option(help="Folder for HLS playlists, one folder per stream.")] = None,
+    hls: Annotated[
+        Path | None, typer.Option(help="Folder for HLS playlists, one folder per stream.", parser=_path, metavar="PATH")
+    ] = None,
     rtsp: Annotated[
         int | None, typer.Option(metavar="PORT", help="Serve each stream by RTSP, on this machine only.", min=0)
     ] = None,
@@ -203,7 +222,9 @@ def run(
     decoder: Annotated[str, typer.Option(help="auto, software, vaapi or nvdec.")] = "auto",
     transport: Annotated[str, typer.Option(help="Of RTSP: auto, tcp or udp.")] = "auto",
     loop: Annotated[bool, typer.Option("--loop", help="Play files again and again, at their own rate.")] = False,
-    summary: Annotated[Path | None, typer.Option(help="JSON file for the summary.")] = None,
+    summary: Annotated[
+        Path | None, typer.Option(help="JSON file for the summary.", parser=_path, metavar="PATH")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Run a model on videos: detect, track, draw and report.
