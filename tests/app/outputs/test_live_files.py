@@ -20,7 +20,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
 from sluice.app.outputs import ClipOptions, HlsOptions, LiveOutputs, OutputOptions, RecordOptions
-from sluice.app.outputs.files_live import Hls, Recorder
+from sluice.app.outputs.files_live import Clips, Hls, Recorder
 from sluice.app.outputs.relay import Relay
 from sluice.app.outputs.standing import Standing, utc_name
 from sluice.errors import ConfigurationError
@@ -220,8 +220,17 @@ def test_the_hubs_thread_asks_no_disk(tmp_path: Path, monkeypatch: pytest.Monkey
     for name in ("stat", "mkdir", "unlink", "scandir", "listdir"):
         monkeypatch.setattr(os, name, noted(name))
     record = RecordOptions(tmp_path / "r", segment_seconds=1, keep_segments=2)
-    with Stream(OutputOptions(record=record, hls=HlsOptions(tmp_path / "h", segment_seconds=1))) as stream:
+    options = OutputOptions(
+        record=record,
+        hls=HlsOptions(tmp_path / "h", segment_seconds=1),
+        clips=ClipOptions(tmp_path / "c", before=1, after=0.5, keep_clips=1),
+    )
+    with Stream(options) as stream:
         until(lambda: stream.stats()["record-deleted"] > 0)
+        for number in (1, 2):
+            stream.outputs.clip("cam 1")
+            until(lambda number=number: stream.stats()["clips-clips"] == number)
+        until(lambda: stream.stats()["clips-deleted"] == 1)
         stream.outputs.enable("cam 1", "hls", False)
         until(lambda: (tmp_path / "h" / "cam_1" / "index.m3u8").exists())
         stream.outputs.enable("cam 1", "hls", True)
@@ -246,6 +255,28 @@ def test_a_disk_that_does_not_answer_holds_up_no_other_output(
         assert stream.stats()[f"{held}-frames"] == 0
         answers.set()
         until(lambda: stream.stats()[f"{held}-frames"] > 10)
+
+
+def test_what_triggers_a_clip_while_its_place_is_looked_for_makes_it_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+    with Stream(OutputOptions(clips=ClipOptions(tmp_path, before=1, after=1))) as stream:
+        make_room = Clips.make_room
+        monkeypatch.setattr(Clips, "make_room", lambda clips: answers.wait(PATIENCE) and make_room(clips))
+        until(lambda: stream.stats()["encoded"] > 50)
+        stream.outputs.clip("cam 1", "first")
+        until(lambda: stream.stats()["clips-triggers"] == 1)
+        begun = stream.stats()["frames"]
+        until(lambda: stream.stats()["frames"] > begun + 20)
+        stream.outputs.clip("cam 1", "second")
+        until(lambda: stream.stats()["clips-triggers"] == 2)
+        answers.set()
+        until(lambda: stream.stats()["clips-clips"] == 1)
+    (details,) = [details for kind, _, _, details in stream.events if kind == "clip-finished"]
+    assert details["reasons"] == ["first", "second"]
+    # A second in front of the first trigger, 20 frames up to the second one, and a second behind that.
+    assert count_frames(Path(details["file"])) >= 20 + 25
 
 
 def test_a_recording_is_switched_off_and_on(tmp_path: Path) -> None:

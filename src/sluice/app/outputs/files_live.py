@@ -204,6 +204,8 @@ class Clips(Standing):
         self._relay: Relay | None = None
         self._path: Path | None = None
         self._last = self._due = 0.0
+        self._until = 0
+        self._starting = False  # a place for the next one is being found
         self._reasons: list[str] = []
         self._tidying = Tidying(around.hub, self._prune)
         self.counts |= {"clips": 0, "triggers": 0, "deleted": 0}
@@ -233,6 +235,11 @@ class Clips(Standing):
             self.around.release(self)
         self.tick()
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being written, or about to be."""
+        return super().idle and not self._starting
+
     def trigger(self, reason: str, at: int) -> None:
         """Begin a clip around a running time in nanoseconds, or make the one that is being written longer."""
         if self._relay is None or not self.enabled or self._closing:
@@ -241,6 +248,11 @@ class Clips(Standing):
         self.counts["triggers"] += 1
         until = at + int(options.after * 1e9)
         self._due = time.monotonic() + options.after + _STALL
+        if self._starting:
+            self._until = max(self._until, min(until, int(self._last)))
+            if reason not in self._reasons:
+                self._reasons.append(reason)
+            return
         if self.stage is not None and self.stage.target is not None and not self.stage.target.ended:
             self.stage.target.extend(min(until, int(self._last)))
             if reason not in self._reasons:
@@ -252,26 +264,50 @@ class Clips(Standing):
         self._start(reason, at, until)
 
     def _start(self, reason: str, at: int, until: int) -> None:
+        """Have a place for the clip found beside the hub's thread; what comes meanwhile is kept in the relay's ring."""
         assert self._relay is not None
-        options = self._options
+        options, relay = self._options, self._relay
+        self._reasons = [reason]
+        self._last = at + options.longest * 1e9
+        self._until = min(until, int(self._last))
+        name = f"{safe_name(self.around.name)}_{utc_name()}_{safe_name(reason)[:40]}.{options.container}"
+
+        def find() -> None:
+            try:
+                self.make_room()
+                path = free_path(self._folder / name)
+                self.around.hub.post(lambda: self._write(relay, path, at))
+            except OSError as error:
+                reason = str(error)
+                self.around.hub.post(lambda: self._not_started(reason))
+
+        self._starting = True
+        self.around.hub.aside(find)
+
+    def _not_started(self, reason: str) -> None:
+        self._starting = False
+        self._failed(reason)
+
+    def _write(self, relay: Relay, path: Path, at: int) -> None:
+        self._starting = False
+        if not self.enabled:  # any more
+            return
+        self._path = path
+        self._written.append(path)
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            name = f"{safe_name(self.around.name)}_{utc_name()}_{safe_name(reason)[:40]}.{options.container}"
-            self._path = free_path(self._folder / name)
-            self._written.append(self._path)
             sink = make_file_sink()
-            sink.set_property("location", str(self._path))
-            chain = [_parser(), make_muxer(options.container), sink]
+            sink.set_property("location", str(path))
+            chain = [_parser(), make_muxer(self._options.container), sink]
             self.stage = Stage(
                 self.around.hub, f"clip-{self.around.name}", chain, most=_MOST_WAITING, on_end=self._ended
             )
         except Exception as error:
             self._failed(str(error))
             return
-        self._reasons = [reason]
-        self._last = at + options.longest * 1e9
-        self.stage.begin(self._relay, since=max(0, at - int(options.before * 1e9)), until=min(until, int(self._last)))
-        self.around.tell("clip-started", f"{self.around.name}: {reason}", file=str(self._path), reason=reason)
+        self.stage.begin(relay, since=max(0, at - int(self._options.before * 1e9)), until=self._until)
+        self.around.tell(
+            "clip-started", f"{self.around.name}: {self._reasons[0]}", file=str(path), reason=self._reasons[0]
+        )
 
     def _lost(self) -> None:
         self._relay = None
