@@ -150,6 +150,13 @@ def test_what_an_element_warns_of_and_what_is_well_again_are_events_without_cred
     assert events.since()[0].details["element"] == "fakesink"
 
 
+def test_a_warning_that_names_no_element_is_an_event_too() -> None:
+    hearing, events = hearing_of(QuietGraph())
+    nobody: Any = None
+    hearing.hear(said(nobody, "odd"))
+    assert [event.text for event in events.since()] == ["the pipeline: odd"]
+
+
 def test_what_an_element_tells_by_a_message_of_its_own_too_is_no_second_event() -> None:
     hearing, events = hearing_of(QuietGraph())
     model = Gst.ElementFactory.make("fakesink")

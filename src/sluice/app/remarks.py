@@ -30,6 +30,14 @@ class _Remark:
     text: str
 
 
+def _kind_of(source: Gst.Object | None) -> str:
+    """The kind of element that a message is from, which stays the same while elements of a kind come and go."""
+    factory = source.get_factory() if isinstance(source, Gst.Element) else None
+    if factory is not None:
+        return str(factory.get_name())
+    return "the pipeline" if source is None else str(source.get_name())
+
+
 class Remarks:
     """Notes what elements say as the events "element-warning" and "element-info", with the kind of the element."""
 
@@ -45,8 +53,7 @@ class Remarks:
         details = message.parse_warning_details() if warned else None
         if details is not None and details.has_field(TOLD_AS):
             return
-        factory = message.src.get_factory() if isinstance(message.src, Gst.Element) else None
-        element = factory.get_name() if factory is not None else message.src.get_name()
+        element = _kind_of(message.src)
         kind = WARNING if warned else INFO
         remark, now = _Remark(kind, stream, element, redact(describe(message)[0])), self._clock()
         if len(self._allowed) >= _TIDY_AT:
