@@ -212,6 +212,11 @@ def pointer(array: npt.NDArray[Any] | None) -> int | None:
     return None if array is None else int(array.ctypes.data)
 
 
+def all_or(mask: npt.NDArray[np.bool_]) -> Any:
+    """Return an index for the rows of a mask: a slice where that is all, as numpy gives the GIL away to pick many."""
+    return slice(None) if mask.all() else mask
+
+
 def _colors(name: str, colors: npt.ArrayLike, count: int) -> tuple[npt.NDArray[Any], int]:
     """Return colours as float64 and the step from row to row: 0 for one colour for all."""
     array = np.asarray(colors)

@@ -185,7 +185,12 @@ def remove_from_frames(owner: Provider, frames: Addresses, counts: npt.ArrayLike
     """
     array = numbers("addresses", addresses, np.uint64, (np.size(addresses),))
     frames, each = _per_frame(frames, counts, len(array))
-    # An object's own user data may be freed here, so the GIL is always released.
     checked_call(
-        "sluice_remove_objects", False, owner.block, pointer(frames), pointer(each), len(frames), pointer(array)
+        "sluice_remove_objects",
+        len(array) <= SHORT,
+        owner.block,
+        pointer(frames),
+        pointer(each),
+        len(frames),
+        pointer(array),
     )

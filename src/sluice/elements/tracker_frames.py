@@ -14,6 +14,7 @@ import numpy.typing as npt
 from gi.repository import Gst
 
 from sluice.contract import bulk, infer_meta
+from sluice.contract._rows import all_or
 from sluice.contract.batching import NVMM_FEATURE, SURFACE_FEATURE, memory_feature
 from sluice.contract.bulk_objects import read_batch, remove_from_frames, update_frames
 from sluice.contract.formats import FrameFormat
@@ -277,15 +278,16 @@ class FrameTracking:
         ids = np.concatenate(given) if given else np.empty(0, np.int64)
         tracked = ids != UNTRACKED
         shown = tracked & visible
+        some = all_or(shown)
         update_frames(
             batch.provider,
             frames,
-            np.bincount(of_frame[shown], minlength=len(frames)).astype(np.uint32),
-            objects.address[shown],
-            ids[shown].astype(np.uint64),
-            clipped[shown],
-            boxes[shown],
-            objects.confidence[shown],
+            np.bincount(of_frame[some], minlength=len(frames)).astype(np.uint32),
+            objects.address[some],
+            ids[some].astype(np.uint64),
+            clipped[some],
+            boxes[some],
+            objects.confidence[some],
             show_ids=self.policy.show_ids,
         )
         gone = ~visible & tracked if self.policy.keep_unconfirmed else ~shown
@@ -350,9 +352,8 @@ def clip(
     end = np.clip(far, 0, size)
     rotated = rotation != 0
     inside = (boxes[:, :2] >= 0).all(axis=1) & (far <= size).all(axis=1)
-    clipped = np.concatenate([start, end - start], axis=1)
     # What is inside stays exactly as it was: left + width - left is not always width in floating point.
-    clipped[rotated | inside] = boxes[rotated | inside]
+    clipped = np.where((rotated | inside)[:, None], boxes, np.concatenate([start, end - start], axis=1))
     return clipped, rotated | (clipped[:, 2:] > 0).all(axis=1)
 
 

@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from sluice.contract._rows import all_or
 from sluice.contract.bulk import RED, LabelTable, write_batch, write_objects
 from sluice.contract.infer_meta import (
     ClassifierRow,
@@ -101,15 +102,16 @@ def attach_batch(
     boxes = given.clip(0, limits)
     keep = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
     boxes[:, 2:] -= boxes[:, :2]
+    some = all_or(keep)
     masks, threshold = _joined_masks(found)
     if masks is not None:
-        masks = _clipped_masks(pick_rows(masks, keep, len(keep)), given[keep], boxes[keep])
+        masks = _clipped_masks(pick_rows(masks, some, len(keep)), given[some], boxes[some])
     return write_batch(
         frames,
-        np.bincount(owner[keep], minlength=len(found)).astype(np.uint32),
-        boxes[keep],
-        np.concatenate([detections.scores for detections in found])[keep],
-        np.concatenate([detections.class_ids for detections in found])[keep],
+        np.bincount(owner[some], minlength=len(found)).astype(np.uint32),
+        boxes[some],
+        np.concatenate([detections.scores for detections in found])[some],
+        np.concatenate([detections.class_ids for detections in found])[some],
         _label_table(tuple(labels)),
         unique_id=unique_id,
         masks=masks,

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sluice.contract._rows import all_or
 from sluice.tracking.appearance import Appearance
 from sluice.tracking.assignment import Pairs, assign, overlaps
 from sluice.tracking.motion import TRACK, Floats, Tracks, join, put, take
@@ -112,15 +113,16 @@ class BatchedTracker:
         confidences = np.concatenate([rows.confidences for _, rows in frames]).astype(np.float32, copy=False)
         class_ids = np.concatenate([rows.class_ids for _, rows in frames]).astype(np.int32, copy=False)
         slots = self._slots(frames)
-        usable = np.flatnonzero(np.isfinite(corners).all(axis=1) & (confidences >= minimum))
+        usable = np.isfinite(corners).all(axis=1) & (confidences >= minimum)
+        some = all_or(usable)
         features = None if self._looks is None else self._looks.gather([rows for _, rows in frames])
         return Detections(
-            corners[usable].astype(np.float64),
-            confidences[usable],
-            slots[usable],
-            class_ids[usable],
-            None if features is None else features[usable],
-            usable,
+            corners[some].astype(np.float64),
+            confidences[some],
+            slots[some],
+            class_ids[some],
+            None if features is None else features[some],
+            np.flatnonzero(usable),
         )
 
     def _slots(self, frames: Sequence[tuple[BatchedStream, Detected]]) -> npt.NDArray[np.int32]:

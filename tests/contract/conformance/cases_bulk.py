@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sluice.contract import bulk
+from sluice.contract._native import library
 from sluice.contract.bulk import (
     LabelTable,
     add_tracked,
@@ -21,6 +22,7 @@ from sluice.contract.bulk import (
 from sluice.contract.metadata import UNTRACKED, BatchMeta, ObjectMeta
 from sluice.contract.packed_masks import PackedMasks
 from sluice.contract.provider import provider
+from sluice.contract.user_meta import attach_text
 from sluice.errors import ContractError, StaleBufferError
 
 BOXES = np.array([[10, 4, 30, 40], [-5, 100, 20, 20], [50.5, 60.25, 7, 8]], np.float32)
@@ -464,6 +466,16 @@ def test_removing_objects(batch, frame, pools):
     assert frame.num_objects == 2
     remove_objects(frame, [])
     assert frame.num_objects == 2
+
+
+def test_user_data_of_an_object_that_is_removed_is_let_go(frame):
+    addresses, before = write(frame), library().sluice_live_payloads()
+    attach_text(ObjectMeta(int(addresses[1]), frame.lease, frame.provider), "SLUICE.TEST.TEXT", "of the second")
+    remove_objects(frame, addresses[:1])
+    assert library().sluice_live_payloads() == before + 1
+    remove_objects(frame, addresses[1:])
+    assert library().sluice_live_payloads() == before
+    assert frame.num_objects == 0
 
 
 def test_filling_frames(buffer):

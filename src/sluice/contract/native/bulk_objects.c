@@ -201,7 +201,19 @@ remove_from (const SluiceProvider *provider, gpointer frame, const guint64 *addr
   g_hash_table_destroy (removed);
 }
 
-/* Remove objects from several frames of a batch: `counts[i]` addresses are of objects of frame i. */
+/* Whether an object has user data, whose release is somebody else's code. */
+static gboolean
+any_has_users (const SluiceProvider *provider, const guint64 *addresses, guint count)
+{
+  for (guint i = 0; i < count; i++) {
+    if (FIELD (provider, GSIZE_TO_POINTER (addresses[i]), OBJECT_USERS, GList *) != NULL)
+      return TRUE;
+  }
+  return FALSE;
+}
+
+/* Remove objects from several frames of a batch: `counts[i]` addresses are of objects of frame i. Without `wait` also
+ * objects with user data make it return SLUICE_BUSY, as their release may wait for anything. */
 SLUICE_EXPORT gint64
 sluice_remove_objects (const SluiceProvider *provider, const guint64 *frames, const guint32 *counts, guint n_frames,
     const guint64 *addresses, gboolean wait)
@@ -216,6 +228,10 @@ sluice_remove_objects (const SluiceProvider *provider, const guint64 *frames, co
   for (guint i = 0; fault == 0 && i < n_frames; total += counts[i++]) {
     GList *objects = FIELD (provider, GSIZE_TO_POINTER (frames[i]), FRAME_OBJECTS, GList *);
     fault = sluice_check_addresses (objects, addresses + total, counts[i], FALSE, FAULT_ADDRESS);
+  }
+  if (fault == 0 && !wait && any_has_users (provider, addresses, total)) {
+    provider->unlock (batch);
+    return SLUICE_BUSY;
   }
   for (guint i = 0, first = 0; fault == 0 && i < n_frames; first += counts[i++]) {
     if (counts[i] > 0)

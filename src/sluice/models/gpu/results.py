@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sluice.contract._rows import all_or
 from sluice.errors import ModelError
 from sluice.models.decoders.base import HIGHEST_CLASS
 from sluice.models.detections import Detections
@@ -33,9 +34,10 @@ def detections_of(chosen: npt.NDArray[Any], boxes: Sequence[Letterbox]) -> list[
     xyxy = ((corners - corner) / scale).clip(0, size).reshape(*chosen.shape[:2], 4)
     scores, classes = chosen[..., 4].copy(), chosen[..., 5]
     rows = ~(scores < 0)  # NaN is no score below 0
-    if not (np.isfinite(xyxy[rows]).all() and np.isfinite(chosen[rows][:, 4:]).all()):
+    some = all_or(rows)
+    if not (np.isfinite(xyxy[some]).all() and np.isfinite(chosen[some][..., 4:]).all()):
         raise ModelError("the network's boxes, scores or classes hold NaN or infinity; right are finite numbers")
-    if (np.abs(classes[rows]) > HIGHEST_CLASS).any():
+    if (np.abs(classes[some]) > HIGHEST_CLASS).any():
         raise ModelError(f"the class of a box is above {HIGHEST_CLASS}, which no network has")
     class_ids = np.where(rows, classes, 0).astype(np.int32)
     counts = rows.sum(axis=1).tolist()
