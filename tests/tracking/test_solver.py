@@ -8,7 +8,8 @@ import pytest
 from scipy import optimize, sparse
 from scipy.sparse import csgraph
 
-from sluice.tracking.solver import connected_components, linear_sum_assignment
+from sluice.contract.pairs import connected_components
+from sluice.tracking.solver import linear_sum_assignment
 
 
 @pytest.mark.parametrize("seed", range(20))

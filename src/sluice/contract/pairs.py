@@ -32,6 +32,7 @@ def _function(name: str, short: bool) -> Any:
     function.argtypes = {
         "overlapping": [pointers] * 4 + [number] + [pointers] * 2,
         "overlaps": [*[pointers, pointers, number] * 2, number, *[pointers] * 3, number],
+        "connected_components": [*[pointers] * 2, *[number] * 2, pointers],
         "settle": [pointers] * 3 + [number] * 4 + [pointers] * 3,
     }[name]
     return function
@@ -102,6 +103,22 @@ def settle(
         pointer(taken), pointer(left), ctypes.byref(n_left),
     )  # fmt: skip
     return taken[:found], left[: n_left.value]
+
+
+def connected_components(a: Numbers, b: Numbers, size: int) -> tuple[int, Numbers]:
+    """Find the parts of a graph that hang together.
+
+    Args:
+        a, b: the two nodes of each edge.
+        size: how many nodes there are.
+
+    Returns:
+        how many parts there are, and the number of each node's part, in the order of the parts' first nodes.
+    """
+    a, b = _plain(a, b, np.int64)
+    parts = np.empty(size, np.int64)
+    call = _function("connected_components", len(a) + size <= _SHORT)
+    return call(pointer(a), pointer(b), len(a), size, pointer(parts)), parts
 
 
 def _plain(first: npt.NDArray[Any], second: npt.NDArray[Any], dtype: Any) -> tuple[Any, Any]:

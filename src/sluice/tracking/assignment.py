@@ -1,7 +1,7 @@
 """Which detection belongs to which track: overlaps and the best assignment, for all streams of a batch at once.
 
 The assignment has the greatest sum of similarities, as that of ``scipy.optimize.linear_sum_assignment`` on each
-stream's whole matrix, but is found from the pairs that overlap at all. Most are settled by arrays: a pair that is
+stream's whole matrix, but is found from the pairs that overlap at all. Most are settled at once: a pair that is
 worth more than the best others of its row and of its column together is part of every best assignment (exchange it
 for those two, and the sum grows). What is left falls into connected components of a few rows, each given to scipy.
 Among several assignments of the same sum, which happen with equal boxes only, another one may be chosen than scipy's.
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sluice.contract.pairs import overlapping, overlaps_in_groups, settle
-from sluice.tracking.solver import connected_components, linear_sum_assignment, sparse_assignment
+from sluice.contract.pairs import connected_components, overlapping, overlaps_in_groups, settle
+from sluice.tracking.solver import linear_sum_assignment, sparse_assignment
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]

@@ -135,46 +135,45 @@ class BatchedTracker:
 
     def _step(self, streams: Sequence[BatchedStream]) -> Step:
         count = len(self._owners)
-        step = Step(
-            np.zeros(count, bool),
-            np.zeros(count),
-            np.full(count, np.nan),
-            np.zeros(count, np.int64),
-            np.zeros(count, bool),
-        )
-        slots: list[int] = []
-        fresh: list[int] = []
-        passed: list[tuple[float, float]] = []
+        now, fresh, rank = [False] * count, [False] * count, [0] * count
+        steps, seconds = [0.0] * count, [math.nan] * count
+        before = 0
         for stream in streams:
-            of_stream = stream.slots
-            slots += of_stream
-            passed += [stream.tick()] * len(of_stream)
-            fresh += stream.take_fresh()
-        step.now[slots] = step.fresh[fresh] = True
-        step.steps[slots], step.seconds[slots] = np.array(passed).reshape(-1, 2).T
-        step.rank[slots] = np.arange(len(slots))
-        return step
+            passed = stream.tick()
+            for slot in stream.slots:
+                now[slot], rank[slot] = True, before
+                steps[slot], seconds[slot] = passed
+                before += 1
+            for slot in stream.take_fresh():
+                fresh[slot] = True
+        return Step(
+            np.array(now, bool),
+            np.array(steps, np.float64),
+            np.array(seconds, np.float64),
+            np.array(rank, np.int64),
+            np.array(fresh, bool),
+        )
 
     def _advance(self, step: Step) -> None:
         """Move the tracks of the frames' streams to the frames' time."""
         tracks = self._tracks
-        now = step.now[tracks["slot"]]
+        now = step.here(tracks["slot"])
         moving = tracks if now.all() else take(tracks, now)
         slots = moving["slot"]
-        seconds = step.seconds[slots]
-        timed = ~np.isnan(seconds)
+        timed = step.timed(slots)
         tolerance = _NOMINAL_SECONDS * self.rules.frame_rate if timed.any() else 0.0
         self.rules.motion.predict(moving, step.steps[slots][:, None], tolerance)
         if self.rules.consecutive:
             moving["hits"][moving["missed"] > 0] = 0
         moving["missed"] += 1
         moving["age"] += 1
-        moving["missed_seconds"] = np.where(timed, moving["missed_seconds"] + seconds, 0.0)
+        counted = np.where(timed, moving["missed_seconds"] + step.seconds[slots], 0.0) if timed.any() else 0.0
+        moving["missed_seconds"] = counted
         if moving is not tracks:
             put(tracks, now, moving)
         if timed.any():
             # By the clock a track ends before it can be matched, by frames after (as the library has it).
-            timed = ~np.isnan(step.seconds)[tracks["slot"]]
+            timed = step.timed(tracks["slot"])
             self._keep(~(timed & (tracks["missed_seconds"] > self.rules.longest_gap_seconds)))
 
     def _match(self, step: Step, found: Detections) -> tuple[Indices, Indices]:
@@ -183,7 +182,7 @@ class BatchedTracker:
         Matched tracks are corrected, and confirmed when they have been detected often enough.
         """
         rules, tracks = self.rules, self._tracks
-        now = step.now[tracks["slot"]]
+        now = step.here(tracks["slot"])
         boxes = rules.motion.boxes(tracks)
         sure = found.confidences >= rules.sure
         weak = ~sure & (found.confidences > rules.weak)
@@ -293,8 +292,7 @@ class BatchedTracker:
     def _end_lost(self, step: Step) -> None:
         """End the tracks that were not found for too long, and those that were never confirmed."""
         tracks, rules = self._tracks, self.rules
-        now = step.now[tracks["slot"]]
-        timed = ~np.isnan(step.seconds)[tracks["slot"]]
+        now, timed = step.here(tracks["slot"]), step.timed(tracks["slot"])
         in_time = np.where(
             timed, tracks["missed_seconds"] <= rules.longest_gap_seconds, tracks["missed"] <= rules.longest_gap
         )

@@ -70,7 +70,7 @@ class ObservationTracker(BatchedTracker):
         seen = np.zeros(len(step.now), bool)
         seen[tracks["slot"]] = True
         self._had_tracks = seen
-        losing = np.flatnonzero(step.now[tracks["slot"]] & (tracks["missed"] > 0) & ~memory["lost"])
+        losing = np.flatnonzero(step.here(tracks["slot"]) & (tracks["missed"] > 0) & ~memory["lost"])
         for name in _STATE:
             memory[name][losing] = tracks[name][losing]
         memory["lost"][losing] = True
@@ -79,7 +79,7 @@ class ObservationTracker(BatchedTracker):
     def _match(self, step: Step, found: Detections) -> tuple[Indices, Indices]:
         rules, tracks = self.rules, self._tracks
         early = self._count_frames(step, found)
-        free = step.now[tracks["slot"]]
+        free = step.here(tracks["slot"])
         left = found.confidences >= rules.sure
         first = self._directed_round(np.flatnonzero(free), np.flatnonzero(left), found)
         free[first[0]] = left[first[1]] = False

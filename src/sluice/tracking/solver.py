@@ -1,4 +1,4 @@
-"""scipy's assignment solver by itself, and the parts of a graph: without the 50 MB that scipy's packages take."""
+"""scipy's assignment solver by itself, without the 50 MB that scipy's packages take."""
 
 from __future__ import annotations
 
@@ -36,28 +36,6 @@ def linear_sum_assignment() -> Solver:
         solver = optimize.linear_sum_assignment
     found: Solver = solver
     return found
-
-
-def connected_components(a: Indices, b: Indices, size: int) -> tuple[int, Indices]:
-    """Find the parts of a graph that hang together.
-
-    Args:
-        a, b: the two nodes of each edge.
-        size: how many nodes there are.
-
-    Returns:
-        how many parts there are, and the number of each node's part, in the order of the parts' first nodes.
-    """
-    part = np.arange(size)
-    while True:
-        least = np.minimum(part[a], part[b])
-        before = part.copy()
-        np.minimum.at(part, a, least)
-        np.minimum.at(part, b, least)
-        part = part[part]  # halves what is left to walk
-        if np.array_equal(part, before):
-            first, number = np.unique(part, return_inverse=True)
-            return len(first), number.astype(np.intp)
 
 
 def sparse_assignment() -> Callable[..., Any]:

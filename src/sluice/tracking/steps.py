@@ -52,3 +52,13 @@ class Step:
     seconds: Floats
     rank: IntArray
     fresh: Mask
+
+    def here(self, slots: npt.NDArray[np.int32]) -> Mask:
+        """Whether the streams of some slots have a frame, [N]."""
+        # numpy gives the GIL away to pick, and mostly every stream has one.
+        return np.ones(len(slots), bool) if self.now.all() else self.now[slots]
+
+    def timed(self, slots: npt.NDArray[np.int32]) -> Mask:
+        """Whether the time of their streams is counted in seconds, [N]."""
+        timed = ~np.isnan(self.seconds)
+        return timed[slots] if timed.any() else np.zeros(len(slots), bool)

@@ -85,6 +85,33 @@ sluice_overlaps (const gdouble *a, const gint32 *a_groups, gint64 n_a, const gdo
   return found;
 }
 
+/* The first node of the part that a node is known to be in; walked nodes are brought nearer to it. */
+static gint64
+first_of (gint64 *parents, gint64 node)
+{
+  while (parents[node] != node)
+    node = parents[node] = parents[parents[node]];
+  return node;
+}
+
+/* The parts of a graph of `size` nodes that hang together: the number of each node's part, in the order of the parts'
+ * first nodes. Returns how many there are. */
+SLUICE_EXPORT gint64
+sluice_connected_components (const gint64 *a, const gint64 *b, gint64 n_edges, gint64 size, gint64 *parts)
+{
+  gint64 count = 0;
+  for (gint64 node = 0; node < size; node++)
+    parts[node] = node;
+  for (gint64 i = 0; i < n_edges; i++) {
+    gint64 one = first_of (parts, a[i]), other = first_of (parts, b[i]);
+    parts[MAX (one, other)] = MIN (one, other);
+  }
+  /* A parent comes before its child, and has its part's number by then. */
+  for (gint64 node = 0; node < size; node++)
+    parts[node] = parts[node] == node ? count++ : parts[parts[node]];
+  return count;
+}
+
 /* What is known of a row or a column: the greatest value of its pairs, how many have it, and the next; 0 for none. */
 typedef struct
 {
