@@ -17,7 +17,11 @@ import pytest
 from serve_process import ServeProcess
 
 from killable import free_port
+from sluice.app.outputs import webrtc
+from sluice.app.outputs.rtsp import server_library
+from sluice.errors import ConfigurationError
 from waiting import PATIENCE, until
+from webrtc_browser import Browser
 
 pytestmark = pytest.mark.timeout(300)
 BALL = "test:ball?live=1&fps=5&size=320x240&frames=0"
@@ -312,8 +316,36 @@ def test_processes_end_with_the_one_that_started_them(service: ServeProcess) -> 
     until(lambda: not any(Path(f"/proc/{child}").exists() for child in children), "both have ended")
 
 
+@pytest.mark.skipif(webrtc.missing() is not None, reason=str(webrtc.missing()))
+def test_a_browser_sees_a_stream_of_each_process(service: ServeProcess) -> None:
+    for name in "ab":
+        browser = Browser()
+        try:
+            begun = httpx.post(
+                f"{service.url}/api/streams/{name}/whep", content=browser.offer(),
+                headers={"Content-Type": "application/sdp"}, timeout=PATIENCE,
+            )  # fmt: skip
+            assert begun.status_code == 201, begun.text
+            browser.accept(begun.text)
+            until(lambda browser=browser: browser.frames > 5, "pictures at the browser")
+            numbers = service.get(f"/api/streams/{name}/outputs")["numbers"]
+            assert numbers["webrtc-viewers"] == 1
+            assert request(service, "DELETE", begun.headers["Location"]).status_code == 204
+            until(lambda name=name: not service.get(f"/api/streams/{name}/outputs")["numbers"]["webrtc-viewers"])
+        finally:
+            browser.stop()
+
+
+def has_rtsp() -> bool:
+    try:
+        server_library()
+    except ConfigurationError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_rtsp(), reason="gir1.2-gst-rtsp-server-1.0 is not installed")
 def test_rtsp_has_a_port_for_each_process(folder: Path, start: Start) -> None:
-    pytest.importorskip("gi").require_version("GstRtspServer", "1.0")
     port = free_port()
     (folder / "sluice.yaml").write_text(f"{CONFIG.replace('outputs: {', f'outputs: {{rtsp: {{port: {port}}}, ')}")
     service = start()

@@ -33,7 +33,6 @@ class SharedPictures:
         self._crew = crew
         self._keys = itertools.count()
         self._looks: dict[int, _Look] = {}
-        self._sessions: dict[str, Member] = {}
         crew.shown = self._show
         crew.joined = self._look_again
 
@@ -98,14 +97,14 @@ class SharedPictures:
         """Begin a WebRTC session; return its id and the answer, with all candidates."""
         member = self._member(name)
         session, answer = member.call("webrtc_answer", name, offer)
-        self._sessions[session] = member
-        return session, answer
+        return f"{member.number}-{session}", answer
 
     def webrtc_close(self, session: str) -> None:
         """End a session; without effect where it has ended, or its process has."""
-        member = self._sessions.pop(session, None)
-        if member is not None and member.worker is not None:
-            member.call("webrtc_close", session)
+        number, _, own = session.partition("-")
+        for member in self._crew.members:
+            if str(member.number) == number and member.worker is not None:
+                member.call("webrtc_close", own)
 
     def _member(self, name: str) -> Member:
         return self._crew.roster.get(name).member
