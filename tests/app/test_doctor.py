@@ -81,6 +81,14 @@ def test_switch_interval_that_is_none(value: str, monkeypatch: pytest.MonkeyPatc
     assert (found.status, found.fix) == ("fault", "unset SLUICE_SWITCH_INTERVAL")
 
 
+@pytest.mark.parametrize(("value", "text"), [(None, "0.0002 s (the default)"), ("0.005", "0.005 s")])
+def test_switch_interval_is_told_with_its_unit(value: str | None, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLUICE_SWITCH_INTERVAL", raising=False)
+    if value is not None:
+        monkeypatch.setenv("SLUICE_SWITCH_INTERVAL", value)
+    assert one(list(doctor_python.check_switch_interval()), "switch interval").text == text
+
+
 @pytest.fixture
 def ask_gi_again() -> Callable[[], None]:
     doctor_python._gi_problem.cache_clear()

@@ -28,7 +28,7 @@ def test_a_runtime_that_is_not_there_is_refused_with_those_that_are(runtime):
 def test_the_runtime_is_chosen_by_the_file():
     assert choose_runtime("some/M.ONNX") == "onnxruntime"
     assert choose_runtime("m.onnx", "onnxruntime") == "onnxruntime"
-    with pytest.raises(ModelError, match=r"no runtime reads \.tflite; right is \.onnx"):
+    with pytest.raises(ModelError, match=r"no runtime reads \.tflite; right is \.onnx.*, or \.py with a model"):
         choose_runtime("m.tflite")
     with pytest.raises(ModelError, match=r"the runtime .torch. does not read \.onnx; onnxruntime or openvino does"):
         choose_runtime("m.onnx", "torch")

@@ -16,7 +16,8 @@ import pytest
 from serve_site import Site, StartSite
 
 from sluice.app.serve.client import Client, ServiceError
-from sluice.app.serve.names import models_in
+from sluice.app.serve.names import allowed_model, models_in
+from sluice.app.serve.paths import OutsideError
 from sluice.errors import ConfigurationError
 
 TOKEN = "correct-horse-battery-staple"
@@ -351,3 +352,8 @@ def test_models_that_are_offered_are_no_lists_of_labels(tmp_path: Path) -> None:
     (tmp_path / "config.txt").write_text("[property]\nonnx-file=a.onnx\n")
     (tmp_path / "a.onnx").write_bytes(b"")
     assert list(models_in([tmp_path])) == ["a.onnx", "config.txt", "config.yml"]
+
+
+def test_a_model_that_may_not_be_used_is_refused_with_each_that_may_once() -> None:
+    with pytest.raises(OutsideError, match=r"right are people, none, mine\.py, a file in directories\.models"):
+        allowed_model("other", ["people", "mine.py", "mine.py"], [])
