@@ -6,8 +6,8 @@ import bisect
 import itertools
 import os
 import stat
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -62,13 +62,29 @@ class LineSink:
         """Write messages in one go and return how many got there; of one that did in part nothing is left behind."""
         lines = [message + b"\n" for message in messages]
         try:
-            written = os.write(self._descriptor, b"".join(lines))
+            with self._turn() as begin:
+                written = os.write(self._descriptor, begin + b"".join(lines))
+                ends = list(itertools.accumulate(map(len, lines), initial=len(begin)))
+                whole = bisect.bisect_right(ends, written) - 1
+                with suppress(OSError):
+                    self._take_back(written - ends[whole])
+                return whole
         except OSError:
             return 0  # why is found out with the first of them alone
-        ends = list(itertools.accumulate(map(len, lines), initial=0))
-        whole = bisect.bisect_right(ends, written) - 1
-        self._take_back(written - ends[whole])
-        return whole
+
+    @contextmanager
+    def _turn(self) -> Iterator[bytes]:
+        """Let nobody else write meanwhile where the file is shared; gives what ends a line that somebody left torn.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        if not self._shared:
+            yield b""
+            return
+        # Otherwise another could be killed over a line of its own between the look and this one.
+        with writing(self._descriptor):
+            yield b"\n" if self._is_torn() else b""
 
     def _take_back(self, count: int) -> None:
         """Cut off what was written last, so that the next line begins at a line's start; a pipe has it already."""
@@ -77,15 +93,11 @@ class LineSink:
 
     def write_one(self, message: bytes) -> OSError | None:
         """Write one message; return why it did not get there."""
-        if not self._shared:
-            return self._write_line(message + b"\n")
-        # Otherwise another could be killed over a line of its own between the look and this one.
-        with writing(self._descriptor):
-            try:
-                begin = b"\n" if self._is_torn() else b""
-            except OSError as error:
-                return error
-            return self._write_line(begin + message + b"\n")
+        try:
+            with self._turn() as begin:
+                return self._write_line(begin + message + b"\n")
+        except OSError as error:
+            return error
 
     def _write_line(self, text: bytes) -> OSError | None:
         line, written = memoryview(text), 0
