@@ -142,6 +142,20 @@ def test_a_model_that_fails_at_work_fails_the_streams_of_its_process(tmp_path: P
     assert "no more" in told["errors"][0]
 
 
+def test_messages_that_cannot_be_written_fail_the_run(tmp_path: Path, bright: str) -> None:
+    summary = tmp_path / "summary.json"
+    endless = ball(0, "&live=1&fps=25")
+    done = sluice(
+        endless, endless, "--model", bright, "--processes", 2,
+        "--messages", "/dev/full", "--summary", summary, "-q",
+    )  # fmt: skip
+    assert done.returncode == 1
+    why = "messages: a line could not be written to '/dev/full': [Errno 28] No space left on device"
+    assert f"error: {why}" in done.stdout
+    told = json.loads(summary.read_text())
+    assert (told["errors"], told["stopped"]) == ([why], False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

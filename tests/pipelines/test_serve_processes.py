@@ -387,3 +387,10 @@ def test_a_model_that_fails_at_work_ends_the_service(folder: Path) -> None:
     failed = serve(folder, "--processes", "2")
     assert failed.returncode == 1, failed.stderr
     assert "process " in failed.stderr
+
+
+def test_messages_that_cannot_be_written_end_the_service(folder: Path) -> None:
+    (folder / "sluice.yaml").write_text(CONFIG.replace("out.jsonl", "/dev/full"))
+    full = serve(folder, "--processes", "2")
+    assert full.returncode == 1, full.stderr
+    assert "sluice: messages: a line could not be written to '/dev/full': [Errno 28] No space left" in full.stderr

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
+from sluice.errors import SluiceError
 from sluice.messages.sinks import open_sink
 
 _CHUNK = 1 << 16
@@ -15,12 +16,22 @@ _CHUNK = 1 << 16
 class MergedLines:
     """Puts the lines of several pipes into one file or the standard output, each whole, in the order of its pipe."""
 
-    def __init__(self, location: str) -> None:
-        """Open the file; raises ConfigurationError where it cannot be."""
+    def __init__(self, location: str, failed: Callable[[SluiceError], None]) -> None:
+        """Open the file.
+
+        Args:
+            location: the file, or "-".
+            failed: told, once, that lines could not be written, on a thread that reads them; returns at once.
+
+        Raises:
+            ConfigurationError: the file cannot be opened.
+        """
+        self._location = location
+        self._failed = failed
         self._sink: Any = open_sink("", location)
         self._writing = threading.Lock()
         self._readers: list[threading.Thread] = []
-        self._failure: OSError | None = None
+        self._broken = False
 
     def add(self) -> int:
         """Return the end of a new pipe that a process writes to; the caller closes its copy."""
@@ -60,6 +71,6 @@ class MergedLines:
             if self._sink is None:
                 return
             (failure,) = self._sink.write([lines])  # the sink adds the last line's end
-            if failure is not None and self._failure is None:
-                self._failure = failure
-                print(f"sluice: messages cannot be written: {failure}", file=sys.stderr)
+            told, self._broken = self._broken, self._broken or failure is not None
+        if self._broken and not told:
+            self._failed(SluiceError(f"messages: a line could not be written to {self._location!r}: {failure}"))

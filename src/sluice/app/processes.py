@@ -31,6 +31,7 @@ from sluice.errors import ConfigurationError, SluiceError
 from sluice.messages.brokers import is_url, spool_of_process
 
 _STOPPING = 1.9  # seconds that processes have for a stop, of the two that it may take
+_LOOK = 0.1  # seconds between two looks whether messages can still be written
 
 
 class Processes:
@@ -61,6 +62,7 @@ class Processes:
         self._count = min(processes, len(found))
         self._workers: list[_Worker] = []
         self._merged: MergedLines | None = None
+        self._unwritten: SluiceError | None = None
         self._begun = 0.0
         self._ended: float | None = None
         self._stopped = False
@@ -74,7 +76,7 @@ class Processes:
         self._begun = time.monotonic()
         messages = self._options.messages
         if messages is not None and not is_url(str(messages)):
-            self._merged = MergedLines(str(messages))
+            self._merged = MergedLines(str(messages), self._messages_failed)
         try:
             for number, part in enumerate(self._parts()):
                 self._workers.append(_Worker(number, part, self._merged))
@@ -88,7 +90,9 @@ class Processes:
     def wait(self) -> None:
         """Wait until every process has ended; a KeyboardInterrupt gets through."""
         for worker in self._workers:
-            worker.over.wait()
+            while not worker.over.wait(_LOOK):
+                if self._unwritten is not None:  # ends the run, as the broker's element does that of one process
+                    self._stop_all()
         self._close()
 
     def stop(self) -> None:
@@ -109,7 +113,10 @@ class Processes:
     def summary(self) -> Summary:
         """How it went, or goes so far, of all streams together."""
         seconds = (self._ended or time.monotonic()) - self._begun
-        return merged_summary([worker.summary for worker in self._workers], seconds, stopped=self._stopped)
+        merged = merged_summary([worker.summary for worker in self._workers], seconds, stopped=self._stopped)
+        if self._unwritten is None:
+            return merged
+        return replace(merged, stopped=False, errors=[*merged.errors, str(self._unwritten)])
 
     def _parts(self) -> list[Part]:
         """What each process does: streams next to one another, as evenly as possible."""
@@ -134,6 +141,9 @@ class Processes:
         for worker in self._workers:
             worker.end(deadline)
         self._close()
+
+    def _messages_failed(self, error: SluiceError) -> None:
+        self._unwritten = error
 
     def _close(self) -> None:
         self._ended = self._ended or time.monotonic()

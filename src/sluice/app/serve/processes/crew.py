@@ -156,7 +156,7 @@ class Crew:
         """
         self._recipe.check()
         if self._recipe.lines is not None:
-            self._lines = MergedLines(self._recipe.lines)
+            self._lines = MergedLines(self._recipe.lines, self._failed)
         try:
             begun = [self.spawn(member, self.setup) for member in self.members]
             for member, worker in zip(self.members, begun, strict=True):
@@ -220,8 +220,11 @@ class Crew:
             self.facts = self.facts or value
         elif topic == "ended" and not worker.ending:
             error = value.error()
-            self.failure = type(error)(f"{worker.name}: {error}")
-            self.over.set()
+            self._failed(type(error)(f"{worker.name}: {error}"))
+
+    def _failed(self, error: SluiceError) -> None:
+        self.failure = error
+        self.over.set()
 
     def _happened(self, member: Member, event: Event) -> None:
         if event.kind in _OUTCOMES:
