@@ -238,6 +238,7 @@ def test_thresholds_count_in_all_processes(service: ServeProcess, folder: Path) 
     for number in range(3):
         until(lambda number=number: not newest(number), f"stream {number} has no objects any more")
     assert service.get("/api/thresholds")["confidence"] == 0.9
+    assert not events(service, "element-warning", since)
     assert request(service, "PATCH", "/api/thresholds", {"confidence": 7}).status_code == 422
 
 

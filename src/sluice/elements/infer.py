@@ -99,7 +99,9 @@ class SluiceInfer(PromptedElement):
                 if change is Change.WITH_MODEL
                 else "the next change to NULL"
             )
-            self.warn(f"{name} was set while the element runs; it takes effect after {when}")
+            # Whoever changes the model next hears of that one, and has nothing to be warned of.
+            told_as = "model-updated" if change is Change.WITH_MODEL else ""
+            self.warn(f"{name} was set while the element runs; it takes effect after {when}", told_as=told_as)
 
     def _stats_structure(self) -> Gst.Structure:
         """Return the counters as the ``stats`` property gives them."""
