@@ -274,6 +274,31 @@ def test_a_process_that_dies_comes_back_with_its_streams(service: ServeProcess, 
     assert service.stop() == 0
 
 
+def totals(service: ServeProcess) -> dict[str, float]:
+    """The sums over all processes that only grow."""
+    found = {}
+    for line in httpx.get(service.url + "/metrics", timeout=PATIENCE).text.splitlines():
+        series, _, value = line.rpartition(" ")
+        if series.partition("{")[0].endswith("_total") and "stream=" not in series and not series.startswith("#"):
+            found[series] = float(value)
+    return found
+
+
+def test_sums_do_not_fall_where_a_process_ends(service: ServeProcess, folder: Path) -> None:
+    known = 'sluice_messages_total{state="written"}'
+    before = until(lambda: found if (found := totals(service))[known] > 30 else None)
+    since = last_event(service)
+    os.kill(process_of(folder, 0), signal.SIGKILL)
+    until(lambda: events(service, "process-lost", since))
+    down = totals(service)
+    until(lambda: events(service, "process-started", since))
+    until(lambda: service.streams()["a"]["state"] == "playing")
+    again = totals(service)
+    for earlier, later in ((before, down), (down, again)):
+        assert {series for series, value in earlier.items() if later.get(series, 0) < value} == set()
+    assert again[known] > down[known]
+
+
 def test_a_model_that_ends_its_process_is_refused(service: ServeProcess, folder: Path) -> None:
     (folder / "killer.py").write_text(model("killer", "os.kill(os.getpid(), 9)"))
     since, victim = last_event(service), process_of(folder, 0)

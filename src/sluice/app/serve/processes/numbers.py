@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import sys
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 
 from sluice.app.serve.processes.crew import Crew, Member
 from sluice.app.serve.processes.engine import SharedEngine, ask_all
+from sluice.app.serve.processes.worker import Worker
 from sluice.app.streams import StreamState, StreamStatus
 from sluice.metrics import ElementNumbers, Metrics, Snapshot, StreamNumbers
 from sluice.metrics.process import ProcessNumbers, read_process
@@ -14,6 +18,9 @@ from sluice.metrics.process import ProcessNumbers, read_process
 
 class SharedMonitor:
     """The numbers of all processes. Any thread may ask.
+
+    What a process that has ended had counted at the last look stays in the sums: a sum that fell would be taken for one
+    that began anew at 0, and all that is left of it for an increase.
 
     Attributes:
         metrics: as Prometheus and OpenTelemetry take them.
@@ -23,20 +30,16 @@ class SharedMonitor:
         """Measure processes; raises ConfigurationError if prometheus-client is not installed."""
         self._crew = crew
         self._engine = engine
-        self._known: dict[Member, Snapshot] = {}
+        self._lock = threading.Lock()
+        self._known: dict[Worker, Snapshot] = {}
+        self._ended = Snapshot()
         self.metrics = Metrics(self.snapshot)
 
     def snapshot(self) -> Snapshot:
         """Return all numbers as they are now; of a process that does not answer, as they were."""
+        before = {member: member.worker for member in self._crew.members}
         answers = ask_all(self._crew, "numbers")
-        self._known.update({member: found for member, found in answers.items() if found is not None})
-        parts = [
-            # How the streams of one that is silent are is told by the engine.
-            self._known[member] if found is not None else dataclasses.replace(self._known[member], streams=())
-            for member, found in answers.items()
-            if member in self._known
-        ]
-        merged = merged_snapshot(parts, self._engine.streams)
+        merged = merged_snapshot(self._parts(before, answers), self._engine.streams)
         last = self._crew.events.since()
         return dataclasses.replace(
             merged,
@@ -45,8 +48,39 @@ class SharedMonitor:
             workers=self._processes(),
         )
 
+    def _parts(
+        self, before: Mapping[Member, Worker | None], answers: Mapping[Member, Snapshot | None]
+    ) -> list[Snapshot]:
+        """Return what each process says, and what those that have ended said."""
+        with self._lock:
+            running = {worker: member for member in self._crew.members if (worker := member.worker) is not None}
+            for worker, member in running.items():
+                found = answers.get(member)
+                if found is not None and before[member] is worker:  # else it may be the answer of the one before
+                    self._known[worker] = found
+            for worker in self._known.keys() - running.keys():
+                self._ended = merged_snapshot([self._ended, _counted(self._known.pop(worker))], ())
+            # How the streams of one that is silent are is told by the engine.
+            said = [
+                known if answers.get(running[worker]) is not None else dataclasses.replace(known, streams=())
+                for worker, known in self._known.items()
+            ]
+            return [*said, self._ended]
+
     def _processes(self) -> tuple[ProcessNumbers, ...]:
-        return tuple(read_process(pid) for pid in self._crew.pids)
+        times = os.times()
+        ended = ProcessNumbers(0, 0, 0, times.children_user + times.children_system, sys.getswitchinterval())
+        return (*(read_process(pid) for pid in self._crew.pids), ended)
+
+
+def _counted(snapshot: Snapshot) -> Snapshot:
+    """Return what stays of a process's numbers after its end: what its sums and the mean of its calls are made of."""
+    return Snapshot(
+        elements=tuple(dataclasses.replace(element, in_flight=0) for element in snapshot.elements),
+        model_seconds=snapshot.model_seconds,
+        model=snapshot.model,
+        messages=snapshot.messages,
+    )
 
 
 def merged_snapshot(parts: Sequence[Snapshot], streams: Iterable[StreamStatus]) -> Snapshot:
