@@ -2,6 +2,7 @@
 
 import contextvars
 import gc
+import sys
 import threading
 import time
 import weakref
@@ -131,6 +132,23 @@ def test_a_function_that_raises_all_the_same_ends_the_thread_and_is_over():
 def test_a_thread_that_a_model_left_changed_is_not_used_again(change):
     torch = pytest.importorskip("torch", reason="looks at PyTorch's state of threads")
     assert ran(lambda: change(torch)) is not ran()
+
+
+def test_a_gpu_that_has_failed_ends_the_thread_and_nothing_else(monkeypatch):
+    """As after an illegal access, when every call of PyTorch's raises."""
+
+    class Failed:
+        def __getattr__(self, name):
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setitem(sys.modules, "torch", Failed())
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    thread = ran()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert ran() is not thread
+    assert raised == []
 
 
 def test_a_thread_that_pytorch_was_only_used_on_is_used_again():

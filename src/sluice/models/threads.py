@@ -111,6 +111,7 @@ def _as_new(device: str) -> bool:
                 torch.cuda.current_device() != int(number[1] if number else 0),
                 torch.cuda.current_stream() != torch.cuda.default_stream(),
             ]
-    except (AttributeError, TypeError):  # another thread imports it just now, or it is older than 2.4
+    except (AttributeError, TypeError, RuntimeError):
+        # Another thread imports it just now, it is older than 2.4, or the GPU has failed and says so at every call.
         return False
     return not any(changed)
